@@ -123,6 +123,15 @@ enum bp_status onnx_share_find(struct bp_model *model, uint32_t dtype, uint32_t 
     return status;
 }
 
+/* Whether an earlier slot has the same value. */
+static bool is_repeated(const struct bp_model *model, uint32_t slot)
+{
+    uint32_t first = 0;
+
+    while (model->constant[first] != model->constant[slot]) first++;
+    return first < slot;
+}
+
 enum bp_status onnx_share_folded(struct bp_model *model)
 {
     for (uint32_t slot = 0; slot < model->n_slot && model->options.share; slot++) {
@@ -131,7 +140,7 @@ enum bp_status onnx_share_folded(struct bp_model *model)
         struct bp_tensor_info info;
         enum bp_status status;
         void *data;
-        if (!t) continue;
+        if (!t || is_repeated(model, slot)) continue;
         info = onnx_info(t);
         TRY(share_read(model->stream, t, &data));
         status = onnx_share_find(model, info.dtype, info.rank, info.shape, data, info.bytes, &same);

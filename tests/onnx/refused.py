@@ -104,6 +104,17 @@ NODES = {
         node("Mul", "x c", "y", broadcast=1, axis=-2**63), 6, [const("c", [1.0])], "(Mul): attribute axis is -9223372036854775808"),
     "needed from an opset on": (node("Concat", "x x", "y"), 4, [], "(Concat): it needs the attribute axis"),
     "not needed before": (node("Concat", "x x", "y"), 3, [], None),
+    "a scale for each element of a scalar": (
+        node("QuantizeLinear", "e s z", "y", axis=-1000), 23, [const("e", 1), const("s", [1, 1]), small("z", 17, 2)],
+        "(QuantizeLinear): x is a scalar: one scale is expected"),
+    "blocks of a scalar": (
+        node("QuantizeLinear", "e s", "y", axis=10**6, block_size=1, output_dtype=TensorProto.INT8), 23,
+        [const("e", 1), const("s", 1)], "x is a scalar: one scale is expected, without blocks"),
+    "one scale of a scalar": (
+        node("QuantizeLinear", "e s z", "y", axis=-1000), 23, [const("e", 1), const("s", 1), small("z", 17, 1)], None),
+    "a scalar rate": (
+        node("LinearAttention", "q q q _ _ b", "y", q_num_heads=1, kv_num_heads=1, update_rule="delta"), 27,
+        [const("q", np.ones((1, 2, 4))), const("b", 1)], "input 5: 3 axes are expected"),
     "an attribute twice": (twice(node("LeakyRelu", "x", "y", alpha=0.5)), 13, [], "attribute alpha is given twice"),
     "a weight's data twice": (node("Add", "x w", "y"), 13, [doubled(const("w", 1))],
                               "tensor w: raw_data and another field have its data"),

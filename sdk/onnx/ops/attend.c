@@ -13,11 +13,12 @@ static struct bp_tensor *attend_visible(struct onnx_chain *k, int64_t rows, int6
     const int64_t shape[] = {rows, columns};
     struct bp_tensor *visible = NULL;
     uint8_t *data;
+    size_t count;
 
-    if (k->status == BP_OK)
-        k->status = onnx_check_host(k->call, (uint64_t)rows * (uint64_t)columns, 2);
+    if (__builtin_mul_overflow((size_t)rows, (size_t)columns, &count)) count = SIZE_MAX / 4;
+    if (k->status == BP_OK) k->status = onnx_check_host(k->call, count, 2);
     if (k->status) return NULL;
-    data = malloc((size_t)rows * (size_t)columns + 1);
+    data = malloc(count + 1); /* NULL for SIZE_MAX / 4 */
     if (!data) {
         k->status = onnx_no_memory();
         return NULL;

@@ -14,7 +14,7 @@ static int64_t loss_reduction(const struct onnx_call *c)
 enum bp_status onnx_nll_loss(struct onnx_call *c)
 {
     struct bp_nll_loss_attrs attrs = bp_nll_loss_defaults();
-    struct bp_tensor *loss;
+    struct bp_tensor *loss = NULL;
 
     attrs.reduction = loss_reduction(c);
     attrs.axis = 1;
@@ -79,8 +79,10 @@ static enum bp_status scales_of(struct onnx_call *c, struct scales *s)
         s->block = onnx_attr_int(c, "block_size", 0);
     }
     if (s->x.rank) TRY(onnx_axis(s->axis, s->x.rank, &s->axis));
+    else if (has_blocks(c) || blocks.count != 1)
+        return onnx_error(BP_ERR_INVALID, "x is a scalar: one scale is expected, without blocks");
     if (!has_blocks(c)) return BP_OK;
-    extent = s->x.rank ? s->x.shape[s->axis] : 0;
+    extent = s->x.shape[s->axis];
     if (s->block < 1 || blocks.rank != s->x.rank ||
         blocks.shape[s->axis] != (extent + s->block - 1) / s->block)
         return onnx_error(BP_ERR_INVALID, "the scales are not one for each block of %lld along "
@@ -154,7 +156,7 @@ static enum bp_status dequantize_composed(struct onnx_call *c, uint32_t dtype)
 enum bp_status onnx_dequantize(struct onnx_call *c)
 {
     struct bp_dequantize_linear_attrs attrs = bp_dequantize_linear_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *y = NULL;
     uint32_t dtype;
 
     TRY(onnx_need(c, 2));

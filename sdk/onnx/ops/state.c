@@ -57,19 +57,30 @@ enum bp_status onnx_causal_conv(struct onnx_call *c)
 }
 
 /* Divides the last extent of an input, B T (heads D), into heads. */
-static enum bp_status state_split(struct onnx_chain *k, uint32_t i, int64_t heads,
-                                  struct bp_tensor **x)
+static void state_split(struct onnx_chain *k, uint32_t i, int64_t heads, struct bp_tensor **x)
 {
     struct bp_tensor_info info;
+    int64_t shape[4];
 
-    if (!*x) return BP_OK;
+    if (!*x || k->status) return;
     info = onnx_info(*x);
-    if (info.rank != 3 || info.shape[2] % heads)
-        return onnx_error(BP_ERR_INVALID, "input %u: 3 axes are expected, the last a multiple of "
-                          "%lld heads", i, (long long)heads);
-    int64_t shape[] = {info.shape[0], info.shape[1], heads, info.shape[2] / heads};
+    if (info.rank != 3 || info.shape[2] % heads) {
+        k->status = onnx_error(BP_ERR_INVALID, "input %u: 3 axes are expected, the last a multiple "
+                               "of %lld heads", i, (long long)heads);
+        return;
+    }
+    memcpy(shape, info.shape, 2 * sizeof *shape);
+    shape[2] = heads;
+    shape[3] = info.shape[2] / heads;
     *x = onnx_chain_reshape(k, *x, 4, shape);
-    return k->status;
+}
+
+/* Whether the rates of all heads are one number for each step. */
+static bool has_one_rate(struct bp_tensor *beta)
+{
+    struct bp_tensor_info info = onnx_info(beta);
+
+    return info.rank == 3 && info.shape[2] == 1;
 }
 
 /* Checks that decay and beta are present exactly if the rule uses them. */
@@ -93,7 +104,7 @@ enum bp_status onnx_linear_attention(struct onnx_call *c)
         *(const struct bp_linear_attention_attrs *)bp_opinfo_find("linear_attention")->defaults;
     int64_t heads = onnx_attr_int(c, "kv_num_heads", 0), wide = onnx_attr_int(c, "q_num_heads", 0);
     struct onnx_chain k = onnx_chain_begin(c);
-    struct bp_tensor *in[6], *beta = onnx_in(c, 5);
+    struct bp_tensor *in[6];
     uint32_t dtype, state;
 
     TRY(onnx_need(c, 3));
@@ -104,12 +115,12 @@ enum bp_status onnx_linear_attention(struct onnx_call *c)
     TRY(check_rule(c, in[4], in[5]));
     dtype = onnx_info(in[0]).dtype;
     state = in[3] ? onnx_info(in[3]).dtype : dtype;
-    TRY(state_split(&k, 0, wide, &in[0]));
-    TRY(state_split(&k, 1, heads, &in[1]));
-    TRY(state_split(&k, 2, heads, &in[2]));
-    TRY(state_split(&k, 4, heads, &in[4]));
-    TRY(state_split(&k, 5, beta && onnx_info(beta).shape[onnx_info(beta).rank - 1] == 1 ? 1 : heads,
-                    &in[5]));
+    state_split(&k, 0, wide, &in[0]);
+    state_split(&k, 1, heads, &in[1]);
+    state_split(&k, 2, heads, &in[2]);
+    state_split(&k, 4, heads, &in[4]);
+    state_split(&k, 5, in[5] && has_one_rate(in[5]) ? 1 : heads, &in[5]);
+    if (k.status) return onnx_chain_end(&k);
     if (!in[3]) {
         int64_t shape[] = {onnx_info(in[1]).shape[0], heads, onnx_info(in[1]).shape[3],
                            onnx_info(in[2]).shape[3]};
