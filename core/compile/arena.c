@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 enum { ARENA_ALIGNMENT = 64 };
+static const uint64_t max_bytes = UINT64_MAX /
+                                  4; /* of a value, and of the arena: sums do not wrap */
 
 /* A free range of the arena. The ranges are sorted, and two of them never touch. */
 struct range {
@@ -164,6 +166,8 @@ static enum bp_status plan_launch(struct bp_schedule *s, const struct events *e,
 {
     for (uint32_t v = e->first[launch]; v != BP_NO_VALUE; v = e->next_first[v]) {
         struct bp_scheduled_value *value = s->value[v];
+        if (value->bytes > max_bytes || a->end > max_bytes)
+            return bp_error(BP_ERR_UNSUPPORTED, "its values have more than 2^62 bytes");
         value->bytes = round_up(value->bytes, ARENA_ALIGNMENT);
         if (value->alignment < ARENA_ALIGNMENT) value->alignment = ARENA_ALIGNMENT;
         if (s->alignment < value->alignment) s->alignment = value->alignment;

@@ -145,8 +145,9 @@ void bp_context_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
         c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);
         c->view[patch->value].memory = of->view.memory;
     }
-    if (c->timeline == timeline) return;
+    if (c->timeline == timeline && c->stream == timeline->stream) return;
     c->timeline = timeline;
+    c->stream = timeline->stream;
     for (uint32_t n = 0; n < s->n_launch; n++) {
         c->launch[n].stream = timeline->stream;
         c->launch[n].fault = &timeline->fault;

@@ -84,7 +84,8 @@ struct bp_context_patch {
 struct bp_schedule_context {
     struct bp_schedule_context *next;
     struct bp_buffer *arena; /* a reference, or NULL: no value lies in it */
-    struct bp_timeline *timeline; /* the launches are for its stream */
+    struct bp_timeline *timeline; /* of the stream that the launches are for */
+    void *stream;                 /* the plugin's; a later stream may get the same timeline */
     struct bp_view *view;         /* of each value */
     struct bp_launch *launch;
     const struct bp_view **list;  /* the views of the launches' tensors */

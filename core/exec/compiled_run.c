@@ -40,6 +40,7 @@ static bool output_fits(const struct bp_schedule *s, struct bp_tensor *const *in
 
     return t->device == s->device && t->view.dtype == type->dtype && t->view.rank == type->rank &&
            bp_same_extents(type->rank, t->shape, type->shape) && may_write(t) &&
+           !(t->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&t->view)) &&
            !meets_read(s, in, BP_NO_VALUE, t);
 }
 
