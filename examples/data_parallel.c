@@ -79,7 +79,8 @@ static struct bp_graph *data_parallel_record(struct job *j)
     int64_t rows = BATCH / (int64_t)j->size;
     int64_t x_shape[2] = {rows, INPUTS}, t_shape[2] = {rows, 1};
     int64_t w1_shape[2] = {INPUTS, HIDDEN}, w2_shape[2] = {HIDDEN, 1};
-    struct bp_tensor *x, *t, *w[2], *h, *a, *y, *e, *square, *loss, *one, *dw[2];
+    struct bp_tensor *x, *t, *w[2], *h = NULL, *a = NULL, *y = NULL, *e = NULL, *square = NULL,
+                                    *loss = NULL, *one, *dw[2];
     struct bp_graph *graph;
     struct bp_scope *s;
 

@@ -144,7 +144,7 @@ void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
 
 enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d)
 {
-    struct bp_tensor *sum = d;
+    struct bp_tensor *sum = NULL;
     enum bp_status status;
 
     if (!d) return BP_OK;
@@ -154,7 +154,7 @@ enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_te
         if (status) return status;
         bp_tensor_destroy(sweep->d[value]);
     }
-    sweep->d[value] = sum;
+    sweep->d[value] = sum ? sum : d;
     return BP_OK;
 }
 
@@ -250,6 +250,7 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
 static enum bp_status check_given(const struct bp_invocation *inv, const struct request *a,
                                   struct bp_tensor *const *dx, size_t n_dx)
 {
+    const char *op = inv->row->info.name;
     char what[32];
 
     for (uint32_t i = 0; i < n_dx; i++) {
@@ -257,13 +258,38 @@ static enum bp_status check_given(const struct bp_invocation *inv, const struct 
         struct bp_type type = {0};
         if (!a->want[i] || !dx[i]) continue;
         if (inv->graph)
-            return bp_error(BP_ERR_INVALID, "%s: out_dx[%u]: expected NULL, as the scope is a graph",
-                            inv->row->info.name, i);
+            return bp_error(BP_ERR_INVALID,
+                            "%s: out_dx[%u]: expected NULL, as the scope is a graph", op, i);
         snprintf(what, sizeof what, "out_dx[%u]", i);
         type.dtype = x->dtype;
         type.rank = x->rank;
         memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
         TRY(bp_given_check(inv, what, dx[i], &type));
+        TRY(bp_tensor_check_write(op, what, dx[i]));
+        if (dx[i]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&dx[i]->view))
+            return bp_error(BP_ERR_INVALID, "%s: %s: elements share memory", op, what);
+        for (uint32_t j = 0; j < i; j++)
+            if (a->want[j] && dx[j] && bp_tensors_overlap(dx[i], dx[j]))
+                return bp_error(BP_ERR_INVALID, "%s: %s and out_dx[%u] share memory", op, what, j);
+    }
+    return BP_OK;
+}
+
+/* Copies each gradient that shares memory with a tensor of the app to be written: a gradient may be
+ * dy itself, or a view of it. */
+static enum bp_status call_separate(struct bp_scope *scope, const struct request *a,
+                                    struct bp_tensor **dx, struct bp_tensor *const *given,
+                                    size_t n_dx)
+{
+    for (size_t i = 0; i < n_dx; i++) {
+        struct bp_tensor *own = NULL;
+        bool shares = false;
+        for (size_t j = 0; j < n_dx && dx[i] && a->want[i]; j++)
+            shares |= a->want[j] && given[j] && bp_tensors_overlap(dx[i], given[j]);
+        if (!shares) continue;
+        TRY(bp_op_assign(scope, dx[i], &own));
+        bp_tensor_destroy(dx[i]);
+        dx[i] = own;
     }
     return BP_OK;
 }
@@ -292,6 +318,7 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *i
 
     bp_invocation_flatten(inv, call, in);
     if (a->any) status = inv->row->grad ? inv->row->grad(&grad) : grad_expanded(&grad);
+    if (status == BP_OK && !inv->graph) status = call_separate(scope, a, dx, out_dx, n_dx);
     for (uint32_t i = 0; i < n_dx && status == BP_OK; i++)
         if (a->want[i] && out_dx[i]) status = call_store(scope, dx[i], out_dx[i]);
     for (uint32_t i = 0; i < inv->n_in; i++) {

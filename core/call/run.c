@@ -277,7 +277,7 @@ static enum bp_status call_view(const struct request *r)
     int share = r->row->info.out[0].share;
     struct bp_arg in[BP_PORT_MAX];
     struct bp_call call = *r->call;
-    struct bp_tensor *dense, **out = &dense;
+    struct bp_tensor *dense = NULL, **out = &dense;
     struct request again = *r;
     enum bp_status status;
     bool copies;
@@ -443,14 +443,17 @@ static __attribute__((noinline)) enum bp_status call_typed_slow(
 {
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
-    struct bp_tensor *result[BP_PORT_MAX];
+    struct bp_tensor *result[BP_PORT_MAX], *given[BP_PORT_MAX];
     uint8_t want[BP_PORT_MAX] = {0};
+    bool any = false;
 
     for (size_t i = 0; i < n_out; i++) {
         want[i] = out[i] != NULL;
+        given[i] = out[i] ? *out[i] : NULL;
+        any |= given[i] != NULL;
         result[i] = NULL;
     }
-    TRY(call_dispatch(scope, row, &call, want, n_out, NULL, result));
+    TRY(call_dispatch(scope, row, &call, want, n_out, any ? given : NULL, result));
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;
@@ -463,7 +466,7 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
     const struct bp_opdef *row = &bp_opdef[number];
     enum bp_status status;
 
-    if (row->simple && out[0] && bp_scope_is(scope, BP_MAGIC_STREAM) &&
+    if (row->simple && out[0] && !*out[0] && bp_scope_is(scope, BP_MAGIC_STREAM) &&
         bp_call_fast((struct bp_stream *)scope, row, in, attrs, out[0], &status))
         return status;
     return call_typed_slow(scope, row, in, n_in, attrs, out, n_out);
@@ -476,9 +479,10 @@ enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
     const struct bp_opdef *row = &bp_opdef[number];
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
-    struct bp_tensor *result[BP_FLAT_MAX];
+    struct bp_tensor *result[BP_FLAT_MAX], *given[BP_FLAT_MAX] = {NULL};
     uint8_t want[BP_FLAT_MAX];
     size_t n = 0;
+    bool any = false;
 
     if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
         return call_refuse_scope(scope);
@@ -487,12 +491,14 @@ enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
             return bp_error(BP_ERR_INVALID, "%s: room for %zu outputs %s, expected at most %zu",
                             row->info.name, out[port].n, row->info.out[port].name,
                             BP_FLAT_MAX - n);
-        for (size_t end = n + out[port].n; n < end; n++) {
+        for (size_t i = 0; i < out[port].n; i++, n++) {
             want[n] = out[port].at != NULL;
+            given[n] = out[port].at ? out[port].at[i] : NULL;
+            any |= given[n] != NULL;
             result[n] = NULL;
         }
     }
-    TRY(call_dispatch(scope, row, &call, want, n, NULL, result));
+    TRY(call_dispatch(scope, row, &call, want, n, any ? given : NULL, result));
     n = 0;
     for (size_t port = 0; port < n_out; port++)
         for (size_t i = 0; i < out[port].n; i++, n++)

@@ -197,8 +197,8 @@ enum bp_status bp_call_view(struct bp_stream *stream, const struct bp_opdef *row
                             const struct bp_call *call, const uint8_t *want, size_t n_want,
                             struct bp_tensor **result, bool *out_copies);
 
-/* run.c: the implementation of every typed call: results are new tensors; an entry of out is NULL
- * if that output is not wanted. */
+/* run.c: the implementation of every typed call. An entry of out is NULL if that output is not
+ * wanted; otherwise it points to NULL, or to the tensor that gets the result. */
 enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number row,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out);

@@ -181,6 +181,20 @@ static void print_prototype(const struct row *r)
     printf(")");
 }
 
+/* Declares that the call reads and writes the entries for results, so that the compiler warns where
+ * they are not initialized. */
+static void print_accesses(const struct row *r)
+{
+    int at = 2;
+
+    for (const struct port *p = r->in; p->name; p++) at += 1 + (p->kind == IN_VAR);
+    if (r->attr[0].name) at++;
+    for (const struct port *p = r->out; p->name; p++) {
+        printf("\n    BP_READ_WRITE(%d)", at);
+        at += 1 + (p->kind == OUT_VAR);
+    }
+}
+
 static void print_call(const struct row *r)
 {
     printf("\n/* %s\n", r->name);
@@ -194,6 +208,7 @@ static void print_call(const struct row *r)
         printf("BP_API struct bp_%s_attrs bp_%s_defaults(void);\n", r->name, r->name);
     printf("BP_API ");
     print_prototype(r);
+    print_accesses(r);
     printf(";\n");
 }
 
@@ -201,7 +216,9 @@ static void calls_header(void)
 {
     print_head(
         "BP_OPS_H",
-        "ops.h: one call an operator. Results are new tensors; errors are those of bp_call_run.");
+        "ops.h: one call an operator. On entry *out_y is NULL, and the call makes a new tensor, "
+        "or\n"
+        " * it is a tensor that gets the result. Rules and errors are those of bp_call_run.");
     printf("#include <backplane/attrs.h>\n#include <backplane/call.h>\n\n");
     printf("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (int i = 0; i < ROWS; i++) print_call(&rows[i]);

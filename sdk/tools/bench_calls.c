@@ -29,7 +29,7 @@ static bool calls_prepared(void *ctx)
 static bool calls_eager(void *ctx)
 {
     struct calls *c = ctx;
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
 
     if (bp_op_add(c->bench->scope, c->x, c->y, &z)) return false;
     bp_tensor_destroy(z);

@@ -45,7 +45,7 @@ static bool many_prepare(struct bench *bench, uint32_t rank, const int64_t *shap
 
 static bool many_eager(const struct bench *bench, const struct signature *s)
 {
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
 
     if (bp_op_add(bench->scope, s->x, s->y, &z)) return false;
     bp_tensor_destroy(z);

@@ -41,7 +41,8 @@ static bool program_record(struct programs *p, const int64_t *shape)
     for (int i = 0; ok && i < CALLS; i++) {
         ok = !bp_op_add(scope, i ? sum : x, x, &next);
         bp_tensor_destroy(sum);
-        sum = ok ? next : NULL;
+        sum = next;
+        next = NULL;
     }
     ok = ok && !bp_graph_output(p->graph, sum, NULL);
     bp_tensor_destroy(sum);

@@ -31,7 +31,7 @@ struct lanes {
 
 static bool streams_eager(struct lane *lane)
 {
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
 
     if (bp_op_add(bp_stream_scope(lane->stream), lane->x, lane->y, &z)) return false;
     bp_tensor_destroy(z);

@@ -45,7 +45,7 @@ static void write_x(struct place *p, int factor)
 static void program_record(struct place *p)
 {
     struct bp_scope *scope;
-    struct bp_tensor *x, *a, *y;
+    struct bp_tensor *x, *a = NULL, *y = NULL;
     int64_t n = N;
 
     program_ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
@@ -219,7 +219,7 @@ static struct bp_fallback_info program_fallbacks(struct bp_device *device)
 /* Steps of an operator without a kernel count in each run, but not while they are recorded. */
 static void fallbacks_are_counted(const void *arg)
 {
-    struct bp_tensor *in[2], *loss, *out = NULL;
+    struct bp_tensor *in[2], *loss = NULL, *out = NULL;
     struct bp_fallback_info once, all;
     struct bp_program *program;
     struct bp_graph *graph;

@@ -191,7 +191,7 @@ Test(share, graph_uses_a_weight)
     struct fixture f = fixture_init();
     struct bp_model *model = share_load(&f, 'w', 1, NULL);
     struct bp_tensor_info info = {.size = sizeof info};
-    struct bp_tensor *x = share_x(&f), *w, *in, *out, *y = NULL;
+    struct bp_tensor *x = share_x(&f), *w, *in, *out = NULL, *y = NULL;
     struct bp_graph *graph;
     uint64_t before;
     float got[2 * N];

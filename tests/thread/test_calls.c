@@ -35,16 +35,16 @@ static void many_shapes(struct bp_stream *stream, int64_t seed)
 {
     for (int64_t i = 0; i < SHAPES; i++) {
         int64_t shape[2] = {1 + (i * seed) % 7, 1 + i};
-        struct bp_tensor *x, *y;
+        struct bp_tensor *x, *y = NULL;
         float got[2];
         calls_need(bp_tensor_create(device, BP_F32, 2, shape, &x), "create");
         calls_need(bp_op_add(bp_stream_scope(stream), x, one, &y), "add");
         bp_tensor_destroy(x);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         calls_need(bp_op_add(bp_stream_scope(stream), one, one, &y), "add");
         calls_need(bp_tensor_read(stream, y, got, sizeof *got), "read");
         calls_expect(got[0], 2, "1 + 1");
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
     }
 }
 
@@ -82,7 +82,7 @@ static void make_shared(struct bp_stream *stream)
 {
     struct bp_arg in[2] = {{&one, 1}, {&one, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
-    struct bp_tensor *x, *s, *t;
+    struct bp_tensor *x, *s = NULL, *t = NULL;
     float value = 1;
 
     calls_need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &one), "create");

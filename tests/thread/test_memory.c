@@ -74,7 +74,7 @@ static void put_tensor(struct bp_stream *stream, uint32_t *random)
 {
     const int64_t shape[1] = {1 + memory_next(random) % 2000};
     static const float zeros[2000];
-    struct bp_tensor *x, *y, *old;
+    struct bp_tensor *x, *y = NULL, *old;
 
     memory_need(bp_tensor_create(device, BP_F32, 1, shape, &x), "tensor");
     memory_need(bp_tensor_write(stream, x, zeros, (uint64_t)shape[0] * sizeof *zeros), "write");

@@ -23,7 +23,7 @@ static void programs_need(enum bp_status status, const char *what)
 static void programs_record(struct bp_graph *graph)
 {
     struct bp_scope *scope = bp_graph_scope(graph);
-    struct bp_tensor *x, *sum, *next;
+    struct bp_tensor *x, *sum = NULL, *next = NULL;
 
     programs_need(bp_graph_input(graph, "x", BP_F32, 1, (int64_t[]){ELEMENTS}, &x), "input");
     programs_need(bp_op_add(scope, x, x, &sum), "add");
@@ -31,6 +31,7 @@ static void programs_record(struct bp_graph *graph)
         programs_need(bp_op_add(scope, sum, x, &next), "add");
         bp_tensor_destroy(sum);
         sum = next;
+        next = NULL;
     }
     programs_need(bp_graph_output(graph, sum, "y"), "output");
     bp_tensor_destroy(sum);

@@ -40,7 +40,7 @@ static struct bp_device *streams_open_device(void)
 static void round_trip(struct bp_device *device, struct bp_stream *stream, float value)
 {
     const int64_t shape[1] = {16};
-    struct bp_tensor *x, *y, *z;
+    struct bp_tensor *x, *y = NULL, *z = NULL;
     float data[16], got[16];
 
     for (int i = 0; i < 16; i++) data[i] = value;

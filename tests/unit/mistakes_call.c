@@ -88,7 +88,7 @@ static const struct function functions[] = {
      .called = ""},
     {"bp_call_gradient", call_gradient,
      {SCOPE, POINTER_OWN(CALL), POINTER_OWN(ONE), POINTER_OWN(ONE), NUMBER(1), POINTER(all),
-      OUT_OF(T_TENSOR), NUMBER(2)},
+      {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(2)},
      .called = ""},
     {"bp_call_gradient_reads", gradient_reads,
      {POINTER_OWN(CALL), POINTER(all), OUT_OF(T_NONE), NUMBER(2), OUT_OF(T_NONE), NUMBER(1)},

@@ -27,7 +27,7 @@ static void expect_refused(struct world *w, const char *op, const char *what, en
 /* Makes each typed call with this scope, and with x for each of its inputs. */
 static void all_typed(struct world *w, void *scope, void *x, const char *what, const char *word)
 {
-    struct bp_tensor *out[2] = {untouched, untouched}, *t = x;
+    struct bp_tensor *out[2] = {NULL, NULL}, *t = x;
     void *seen[2];
     enum bp_status status;
 

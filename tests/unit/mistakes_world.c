@@ -70,7 +70,7 @@ static void make_events(struct world *w)
 
 static void make_tensors(struct world *w)
 {
-    struct bp_tensor *t, *made;
+    struct bp_tensor *t, *made = NULL;
 
     w->thing[T_TENSOR].p = tensor_of(&w->f, BP_F32, 2, SHAPE(2, 3), ones);
     w->thing[T_SPARE].p = tensor_of(&w->f, BP_F32, 2, SHAPE(2, 3), ones);
@@ -92,7 +92,7 @@ static void make_tensors(struct world *w)
 static struct bp_graph *make_graph(struct world *w, struct bp_tensor **out_x)
 {
     struct bp_graph *graph;
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
 
     OK(bp_graph_create(w->f.core, &graph));
     OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(2, 3), out_x));

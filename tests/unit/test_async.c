@@ -88,7 +88,7 @@ Test(async, out_of_memory_waits_once_and_lists_use)
 
 static void async_plans(struct fixture *f)
 {
-    struct bp_tensor *x = tensor_of(f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
+    struct bp_tensor *x = tensor_of(f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y = NULL;
 
     OK(bp_op_add(f->scope, x, x,
                  &y)); /* its plan and workspace are freed by now, or when the work ends */

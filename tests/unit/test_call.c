@@ -8,7 +8,7 @@ Test(call, typed_calls_give_new_tensors)
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
                      *y = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
-    struct bp_tensor *z, *s, *c;
+    struct bp_tensor *z = NULL, *s = NULL, *c = NULL;
     struct bp_sum_attrs sum = bp_sum_defaults();
     struct bp_cast_attrs cast = bp_cast_defaults();
 
@@ -160,7 +160,8 @@ Test(call, conv_takes_an_optional_bias)
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 4), F32(1, 2, 3, 4)),
                      *w = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(1, -1));
-    struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(100)), *plain, *biased;
+    struct bp_tensor *bias = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(100)), *plain = NULL,
+                     *biased = NULL;
 
     OK(bp_op_conv(f.scope, x, w, NULL, NULL, &plain));
     expect_bytes(&f, plain, F32(-1, -1, -1), 12);
@@ -196,7 +197,7 @@ Test(call, keeps_channels_last)
         &f, BP_F32, 1, SHAPE(24),
         F32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23));
     struct bp_tensor *w = tensor_of(&f, BP_F32, 4, SHAPE(2, 3, 1, 1), F32(1, 0, 0, 0, 0, 1));
-    struct bp_tensor *x, *y, *z, *sum, *transposed;
+    struct bp_tensor *x, *y = NULL, *z = NULL, *sum = NULL, *transposed;
     float got[16];
 
     OK(bp_tensor_view(base, 0, 4, SHAPE(2, 3, 2, 2), SHAPE(12, 1, 6, 3), &x));
@@ -214,9 +215,9 @@ Test(call, keeps_channels_last)
         OK(bp_op_add(f.scope, transposed, z, &sum));
         expect_channels_last(sum);
         bp_tensor_destroy(transposed);
-        bp_tensor_destroy(sum);
-        bp_tensor_destroy(y);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(sum), sum = NULL;
+        bp_tensor_destroy(y), y = NULL;
+        bp_tensor_destroy(z), z = NULL;
     }
     bp_tensor_destroy(x);
     bp_tensor_destroy(w);
@@ -228,7 +229,7 @@ static struct bp_tensor *call_pooled(struct fixture *f, struct bp_tensor *x, boo
 {
     struct bp_max_pool_attrs most = bp_max_pool_defaults();
     struct bp_avg_pool_attrs mean = bp_avg_pool_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     most.window[0] = most.window[1] = mean.window[0] = mean.window[1] = 2;
     OK(max ? bp_op_max_pool(f->scope, x, &most, &y) : bp_op_avg_pool(f->scope, x, &mean, &y));
@@ -240,7 +241,7 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
 {
     struct fixture f = fixture_init();
     float number[2 * 3 * 3 * 3], got[2 * 6 * 2 * 2];
-    struct bp_tensor *base, *x, *max, *mean, *normed, *joined, *one;
+    struct bp_tensor *base, *x, *max, *mean, *normed = NULL, *joined = NULL, *one;
     struct bp_tensor *xs[2];
     struct bp_concat_attrs along = bp_concat_defaults();
 
@@ -268,8 +269,8 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
                                        27 * n + 9 * (c % 3) + k + k / 2 + (c < 3 ? 4 : 2), 1e-5);
         bp_tensor_destroy(max);
         bp_tensor_destroy(mean);
-        bp_tensor_destroy(normed);
-        bp_tensor_destroy(joined);
+        bp_tensor_destroy(normed), normed = NULL;
+        bp_tensor_destroy(joined), joined = NULL;
     }
     bp_tensor_destroy(x);
     bp_tensor_destroy(one);

@@ -73,12 +73,12 @@ Test(dispatch, a_call_is_prepared_once_for_a_signature)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
-    struct bp_tensor *b = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(4, 5, 6)), *z;
+    struct bp_tensor *b = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(4, 5, 6)), *z = NULL;
 
     for (int i = 0; i < 5; i++) {
         OK(bp_op_add(f.scope, a, b, &z));
         expect_bytes(&f, z, F32(5, 7, 9), 12);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     cr_assert_eq(calls_of(&f).prepared, 1);
     cr_assert_eq(calls_of(&f).hits, 4);
@@ -97,7 +97,7 @@ static void dispatch_note(void *ctx, const struct bp_watched *call)
 {
     struct watch *w = ctx;
     size_t used = strlen(w->seen);
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
 
     snprintf(w->seen + used, sizeof w->seen - used, "%s%s%u/%u ", call->op->name,
              call->out ? "." : "?", call->n_in, call->n_out);
@@ -112,23 +112,23 @@ Test(dispatch, a_watcher_sees_each_call_before_and_after_it_runs)
 {
     struct fixture f = fixture_init();
     struct watch w = {&f, ""};
-    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *b, *z = NULL;
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)), *b = NULL, *z = NULL;
     struct bp_expand_attrs wide = {.size = sizeof wide, .shape = {SHAPE(3), 1}};
     struct bp_sum_attrs sum = bp_sum_defaults();
 
     sum.keep = 1;
     for (int i = 0; i < 2; i++) { /* the second call uses the cache and the fast path */
         OK(bp_op_add(f.scope, a, a, &z));
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     OK(bp_stream_watch(f.stream, dispatch_note, &w));
     OK(bp_op_add(f.scope, a, a, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_sum(f.scope, a, &sum, &z));
     OK(bp_op_expand(f.scope, z, NULL, &wide, &b));
     cr_assert_eq(bp_op_add(f.scope, a, NULL, &z), BP_ERR_INVALID);
     OK(bp_stream_watch(f.stream, NULL, NULL));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_add(f.scope, a, a, &z));
     cr_assert_str_eq(w.seen, "add?2/1 add.2/1 sum?1/1 sum.1/1 expand?2/1 expand.2/1 ");
     bp_tensor_destroy(z);
@@ -196,7 +196,7 @@ Test(dispatch, whatever_a_plan_may_depend_on_is_in_the_signature)
 Test(dispatch, a_run_attribute_is_not_in_the_signature)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y = NULL;
     struct bp_scale_attrs a = bp_scale_defaults();
 
     for (int i = 1; i <= 3; i++) {
@@ -204,7 +204,7 @@ Test(dispatch, a_run_attribute_is_not_in_the_signature)
         a.bias = -i;
         OK(bp_op_scale(f.scope, x, &a, &y));
         expect_bytes(&f, y, F32(0, (float)i), 8);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
     }
     cr_assert_eq(calls_of(&f).prepared, 1);
     bp_tensor_destroy(x);
@@ -242,12 +242,12 @@ Test(dispatch, outputs_that_are_given_and_those_in_place_are_calls_of_their_own)
 Test(dispatch, streams_of_a_device_share_prepared_calls)
 {
     struct fixture f = fixture_init(), g = f;
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z = NULL;
 
     OK(bp_stream_create(f.device, &g.stream));
     g.scope = bp_stream_scope(g.stream);
     OK(bp_op_add(f.scope, x, x, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_add(g.scope, x, x, &z));
     expect_bytes(&g, z, F32(2, 4), 8);
     bp_tensor_destroy(z);
@@ -262,16 +262,16 @@ Test(dispatch, the_table_forgets_the_least_used_when_it_is_full)
 {
     enum { N = 6000 };
     struct fixture f = fixture_init();
-    struct bp_tensor *kept = tensor_of(&f, BP_I8, 1, SHAPE(1), "\1"), *z;
+    struct bp_tensor *kept = tensor_of(&f, BP_I8, 1, SHAPE(1), "\1"), *z = NULL;
 
     for (int64_t n = 2; n < N; n++) {
         struct bp_tensor *x = tensor_of(&f, BP_I8, 1, &n, NULL);
         OK(bp_op_add(f.scope, x, x, &z));
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
         bp_tensor_destroy(x);
         OK(bp_op_add(f.scope, kept, kept, &z));
         expect_bytes(&f, z, "\2", 1);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     cr_assert_leq(calls_of(&f).entries, 4096);
     cr_assert_geq(calls_of(&f).evicted, N - 4100);
@@ -283,7 +283,7 @@ Test(dispatch, the_table_forgets_the_least_used_when_it_is_full)
 Test(dispatch, plans_go_with_the_device)
 {
     struct fixture f = open_partial("deny");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z = NULL;
     int *plans = &dispatch_counters()->plans;
 
     OK(bp_op_matmul(f.scope, x, x, NULL, &z));
@@ -301,7 +301,7 @@ Test(dispatch, plans_go_with_the_device)
 Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
 {
     struct fixture f = open_partial("deny");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1)), *z = NULL;
     struct bp_tensor *w[2] = {tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
                               tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(5, 6, 7, 8))};
     const float *expected[2] = {F32(1, 2, 3, 4), F32(5, 6, 7, 8)};
@@ -311,7 +311,7 @@ Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
     for (int i = 0; i < 4; i++) {
         OK(bp_op_matmul(f.scope, x, w[i % 2], NULL, &z));
         expect_bytes(&f, z, expected[i % 2], 16);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     cr_assert_eq(*packed, 2);
     FAILS(BP_ERR_INVALID, "frozen", bp_tensor_write(f.stream, w[0], expected[1], 16));
@@ -347,7 +347,7 @@ Test(dispatch, a_prepared_call_refuses_another_constant)
 Test(dispatch, a_strided_tensor_is_copied_for_a_kernel_that_takes_dense_ones)
 {
     struct fixture f = open_partial("deny");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *t, *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *t, *z = NULL;
     uint64_t bytes = 0;
 
     OK(bp_tensor_transpose(x, NULL, &t));
@@ -364,7 +364,7 @@ Test(dispatch, a_strided_tensor_is_copied_for_a_kernel_that_takes_dense_ones)
 Test(dispatch, an_operator_runs_as_those_it_is_defined_in)
 {
     struct fixture f = open_partial("deny");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z = NULL;
     struct bp_tensor *y = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(0, 0, 3, 8));
     struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "mse_loss", .in = in, .n_in = 2};
@@ -387,7 +387,7 @@ static const uint16_t halves[] = {8, 16}; /* 1 and 2, in the private f16 format 
 Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
 {
     struct fixture f = open_partial("allow");
-    struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *z = NULL;
 
     OK(bp_op_add(f.scope, x, x, &z));
     expect_bytes(&f, z, (uint16_t[]){16, 32}, 4);
@@ -402,13 +402,13 @@ Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
 Test(dispatch, another_device_runs_unsupported_calls)
 {
     struct fixture f = open_partial("warn");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL;
     uint64_t bytes = 0;
 
     for (int i = 0; i < 2; i++) {
         OK(bp_op_softmax(f.scope, x, NULL, &z));
         expect_bytes(&f, z, F32(0.5f, 0.5f), 8);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     cr_assert_eq(dispatch_fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, &bytes), 2);
     cr_assert_eq(bytes, 16);
@@ -437,8 +437,9 @@ Test(dispatch, failure_of_a_composite_names_the_missing_part)
 Test(dispatch, another_device_runs_a_strided_call_as_it_is)
 {
     struct fixture f = open_partial("allow");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 1000, 1000)), *transposed;
-    struct bp_tensor *y = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(9, 9, 9, 9)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 1000, 1000)),
+                     *transposed = NULL;
+    struct bp_tensor *y = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(9, 9, 9, 9)), *z = NULL;
     struct bp_arg in = {&transposed, 1};
     struct bp_call call = {.size = sizeof call, .op = "softmax", .in = &in, .n_in = 1};
 
@@ -527,14 +528,14 @@ Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
 Test(dispatch, plans_are_given_up_when_memory_is_short)
 {
     struct fixture f = (setenv("BP_MEM_LIMIT", "1M", 1), open_partial("deny"));
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z, *w[3];
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z = NULL, *w[3];
     int *plans = &dispatch_counters()->plans;
 
     for (int i = 0; i < 3; i++) {
         w[i] = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1));
         OK(bp_tensor_freeze(w[i]));
         OK(bp_op_matmul(f.scope, x, w[i], NULL, &z));
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     cr_assert_eq(*plans, 3);
     FAILS(BP_ERR_MEMORY, "out of memory",
@@ -544,7 +545,7 @@ Test(dispatch, plans_are_given_up_when_memory_is_short)
     for (int i = 0; i < 3; i++) {
         OK(bp_op_matmul(f.scope, x, w[i], NULL, &z));
         expect_bytes(&f, z, F32(1, 2, 3, 4), 16);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
         bp_tensor_destroy(w[i]);
     }
     bp_tensor_destroy(x);
@@ -565,7 +566,7 @@ Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
     }
     OK(bp_op_scale(f.scope, good, NULL, &y));
     expect_bytes(&f, y, F32(3), 4);
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     bp_stream_destroy(f.stream);
     OK(bp_stream_create_with(f.device, BP_STREAM_ASYNC, &f.stream));
     OK(bp_op_scale(bp_stream_scope(f.stream), bad, NULL, &y));
@@ -594,14 +595,14 @@ Test(dispatch, a_fault_is_of_one_launch)
             FAILS(BP_ERR_PLUGIN, "partial_scale",
                   i ? bp_stream_synchronize(f.stream) : bp_op_scale(f.scope, bad, NULL, &y));
             if (i) { /* the stream keeps its failure */
-                bp_tensor_destroy(y);
+                bp_tensor_destroy(y), y = NULL;
                 bp_stream_destroy(f.stream);
                 OK(bp_stream_create_with(f.device, flags[i], &f.stream));
                 f.scope = bp_stream_scope(f.stream);
             }
             OK(bp_op_scale(f.scope, good, NULL, &y));
             OK(bp_stream_synchronize(f.stream));
-            bp_tensor_destroy(y);
+            bp_tensor_destroy(y), y = NULL;
         }
         bp_tensor_destroy(bad);
         bp_tensor_destroy(good);
@@ -621,7 +622,7 @@ static void expect_updates(int n)
 Test(dispatch, an_update_is_given_the_input_itself)
 {
     struct fixture f = open_partial("allow");
-    struct bp_tensor *half = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *t, *z;
+    struct bp_tensor *half = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *t, *z = NULL;
     struct bp_tensor *dh = tensor_of(&f, BP_F16, 1, SHAPE(2), (uint16_t[]){4, 8});
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4));
     struct bp_tensor *g = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(10, 20, 30, 40));
@@ -632,21 +633,21 @@ Test(dispatch, an_update_is_given_the_input_itself)
     struct bp_prepared *p;
 
     OK(bp_op_sgd(f.scope, x, g, lr, &z)); /* directly, without BP_KERNEL_IN_PLACE */
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     expect_bytes(&f, x, F32(-4, -8, -12, -16), 16);
     expect_updates(1);
     OK(bp_op_sgd(f.scope, x, x0, lr, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     expect_updates(2);
     cr_assert_eq(calls_of(&f).prepared, 1, "it was not found again");
     cr_assert_eq(dispatch_fallbacks(&f, "sgd", BP_FALLBACK_LAYOUT, NULL), 0);
     OK(bp_tensor_transpose(x, NULL, &t)); /* through a dense copy */
     OK(bp_op_sgd(f.scope, t, g, lr, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     expect_bytes(&f, x, F32(-9, -23, -22, -36), 16);
     expect_updates(3);
     OK(bp_op_sgd(f.scope, half, dh, lr, &z)); /* through f32 */
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     expect_bytes(&f, half, (uint16_t[]){6, 12}, 4);
     expect_updates(4);
     OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
@@ -674,7 +675,7 @@ Test(dispatch, an_update_is_given_the_input_itself)
 static struct bp_graph *record_sums(struct fixture *f, struct bp_call *add, struct bp_arg *in,
                                     struct bp_tensor **out_x, struct bp_tensor **out_y)
 {
-    struct bp_tensor *x, *y, *twice;
+    struct bp_tensor *x, *y = NULL, *twice;
     struct bp_graph *graph;
 
     OK(bp_graph_create(f->core, &graph));
@@ -685,7 +686,7 @@ static struct bp_graph *record_sums(struct fixture *f, struct bp_call *add, stru
     in[0] = in[1] = (struct bp_arg){&y, 1};
     twice = NULL;
     OK(bp_call_run(bp_graph_scope(graph), add, &twice, 1, NULL));
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     OK(bp_op_add(bp_graph_scope(graph), twice, twice, &y));
     OK(bp_graph_output(graph, y, NULL));
     bp_tensor_destroy(twice);

@@ -315,7 +315,7 @@ static void look_from_inside(void *p, enum bp_status status)
  * has noticed yet. */
 static void pending_begin(struct pending *p, uint32_t n)
 {
-    struct bp_tensor *x, *y;
+    struct bp_tensor *x, *y = NULL;
 
     p->n = n;
     p->lender = calloc(n, sizeof *p->lender);
@@ -329,7 +329,7 @@ static void pending_begin(struct pending *p, uint32_t n)
         OK(bp_tensor_from_dlpack(p->f.device, &p->lender[i].managed, &x));
         OK(bp_op_add(bp_stream_scope(p->held), x, x, &y));
         bp_tensor_destroy(x);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
     }
     OK(bp_event_record(p->event, p->held));
     OK(bp_stream_callback(p->held, look_from_inside, p));
@@ -444,7 +444,7 @@ Test(dlpack, deleters_are_called_behind_work_that_has_not_ended)
         uint32_t looks = 0;
         static struct lender stuck[200];
         struct bp_stream *busy;
-        struct bp_tensor *x, *y;
+        struct bp_tensor *x, *y = NULL;
         OK(bp_stream_create_with(p.f.device, BP_STREAM_ASYNC, &busy));
         sem_init(&more.go, 0, 0);
         OK(bp_stream_callback(busy, wait_to_go, &more));
@@ -453,7 +453,7 @@ Test(dlpack, deleters_are_called_behind_work_that_has_not_ended)
             OK(bp_tensor_from_dlpack(p.f.device, &stuck[k].managed, &x));
             OK(bp_op_add(bp_stream_scope(busy), x, x, &y));
             bp_tensor_destroy(x);
-            bp_tensor_destroy(y);
+            bp_tensor_destroy(y), y = NULL;
         }
         pending_begin(&p, 3);
         for (; calls_of(&p) < 3 && looks < 9; looks++) ways[i].look(&p);

@@ -55,7 +55,7 @@ static struct bp_tensor *frozen_numbers(struct fixture *f, uint32_t dtype, const
 {
     uint32_t rank = (uint32_t)strlen(axes);
     struct bp_cast_attrs to = bp_cast_defaults();
-    struct bp_tensor *t, *result;
+    struct bp_tensor *t, *result = NULL;
     int64_t shape[3], count = 1;
     float *data;
 
@@ -108,7 +108,7 @@ static float *frozen_read_all(struct fixture *f, struct bp_tensor *t, uint64_t *
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_cast_attrs to = bp_cast_defaults();
-    struct bp_tensor *wide;
+    struct bp_tensor *wide = NULL;
     float *data;
 
     to.to = BP_F32;
@@ -274,7 +274,7 @@ Test(frozen, plans_keep_each_weight_once)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = frozen_numbers(&f, BP_F32, "bi", 16, 0),
-                     *w = frozen_numbers(&f, BP_F32, "ih", 16, 1), *y;
+                     *w = frozen_numbers(&f, BP_F32, "ih", 16, 1), *y = NULL;
     bool packs;
 
     OK(bp_tensor_freeze(w));

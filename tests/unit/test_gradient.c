@@ -240,7 +240,7 @@ Test(gradient, second_order_of_mul)
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL),
                      *y = tensor_of(&f, BP_F64, 1, SHAPE(3), NULL),
-                     *c = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *z = NULL, *dx[2];
+                     *c = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *z = NULL, *dx[2] = {NULL};
     struct bp_tensor *e = tensor_of(&f, BP_F64, 2, SHAPE(2, 3), NULL), *first = NULL;
     struct bp_arg in[2] = {{&x, 1}, {&y, 1}}, again[2] = {{&c, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "mul", .in = in, .n_in = 2},
@@ -254,7 +254,7 @@ Test(gradient, second_order_of_mul)
     OK(bp_call_run(f.scope, &second, &first, 1, NULL));
     OK(bp_call_gradient(f.scope, &second, &first, &e, 1, (const uint8_t[]){0, 1}, dx, 2));
     OK(bp_tensor_read(f.stream, dx[1], got, sizeof got));
-    bp_tensor_destroy(dx[1]);
+    bp_tensor_destroy(dx[1]), dx[1] = NULL;
     OK(bp_call_run(f.scope, &call, &z, 1, NULL));
     for (int k = 0; k < 3; k++) {
         double expected = 0, kept = vy[k];
@@ -263,7 +263,7 @@ Test(gradient, second_order_of_mul)
             OK(bp_tensor_write(f.stream, y, vy, sizeof vy));
             OK(bp_call_gradient(f.scope, &call, &z, &c, 1, (const uint8_t[]){1, 0}, dx, 2));
             OK(bp_tensor_read(f.stream, dx[0], at[s], sizeof at[s]));
-            bp_tensor_destroy(dx[0]);
+            bp_tensor_destroy(dx[0]), dx[0] = NULL;
         }
         vy[k] = kept;
         OK(bp_tensor_write(f.stream, y, vy, sizeof vy));
@@ -417,7 +417,7 @@ Test(gradient, conv_gradients)
     struct bp_conv_attrs attrs = conv_attrs();
     struct bp_tensor *x = tensor_of(&f, BP_F64, 4, SHAPE(1, 4, 4, 4), NULL),
                      *w = tensor_of(&f, BP_F64, 4, SHAPE(2, 2, 3, 2), NULL);
-    struct bp_tensor *y, *dy;
+    struct bp_tensor *y = NULL, *dy;
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_arg in[3] = {{&dy, 1}, {&w, 1}, {&x, 1}};
     struct bp_call call = {

@@ -27,7 +27,7 @@ static void call_finish(struct call_of *c)
     fixture_finish(&c->f);
 }
 
-static enum bp_status differentiate(struct call_of *c, struct bp_tensor **dx)
+static enum bp_status given_differentiate(struct call_of *c, struct bp_tensor **dx)
 {
     return bp_call_gradient(c->f.scope, &c->call, &c->z, &c->dz, 1, (const uint8_t[]){1, 1}, dx, 2);
 }
@@ -42,7 +42,7 @@ Test(gradient_given, is_written_in_any_layout)
     OK(bp_tensor_transpose(dense, (const int64_t[]){1, 0}, &across));
     dx[0] = before[0] = across;
     dx[1] = before[1] = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(-1, -1));
-    OK(differentiate(&c, dx));
+    OK(given_differentiate(&c, dx));
     cr_assert(dx[0] == before[0] && dx[1] == before[1], "the entries were replaced");
     expect_bytes(&c.f, across, F32(5, 70, 500, 7000), 16);
     expect_bytes(&c.f, dense, F32(5, 500, 70, 7000), 16);
@@ -60,10 +60,43 @@ Test(gradient_given, may_be_a_tensor_that_the_rule_reads)
 
     call_init(&c, "mul");
     dx[0] = c.dz;
-    OK(differentiate(&c, dx));
+    OK(given_differentiate(&c, dx));
     expect_bytes(&c.f, c.dz, F32(5, 70, 500, 7000), 16);
     expect_bytes(&c.f, dx[1], F32(301, 4020), 8);
     bp_tensor_destroy(dx[1]);
+    call_finish(&c);
+}
+
+/* The gradient of x - y in x is dz itself; the one in y is written into dz. */
+Test(gradient_given, may_be_the_memory_of_another_gradient)
+{
+    struct call_of c;
+    struct bp_tensor *y, *dx[2] = {NULL, NULL};
+
+    call_init(&c, "sub");
+    y = c.x[1];
+    c.x[1] = tensor_of(&c.f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 0, 0));
+    dx[1] = c.dz;
+    OK(given_differentiate(&c, dx));
+    expect_bytes(&c.f, dx[0], F32(1, 10, 100, 1000), 16);
+    expect_bytes(&c.f, c.dz, F32(-1, -10, -100, -1000), 16);
+    bp_tensor_destroy(dx[0]), bp_tensor_destroy(y);
+    call_finish(&c);
+}
+
+/* The given view has other elements of dz than the gradient, dz itself. */
+Test(gradient_given, may_be_a_view_of_its_gradient)
+{
+    struct call_of c;
+    struct bp_tensor *across, *dx[2] = {NULL, NULL};
+
+    call_init(&c, "add");
+    OK(bp_tensor_transpose(c.dz, NULL, &across));
+    dx[0] = across;
+    OK(given_differentiate(&c, dx));
+    expect_bytes(&c.f, across, F32(1, 10, 100, 1000), 16);
+    expect_bytes(&c.f, dx[1], F32(101, 1010), 8);
+    bp_tensor_destroy(across), bp_tensor_destroy(dx[1]);
     call_finish(&c);
 }
 
@@ -93,11 +126,21 @@ Test(gradient_given, must_fit)
     call_init(&c, "mul");
     half = tensor_of(&c.f, BP_F16, 2, SHAPE(2, 2), ((const uint16_t[]){1, 2, 3, 4}));
     dx[0] = half;
-    FAILS(BP_ERR_INVALID, "out_dx[0] is f16[2,2], expected f32[2,2]", differentiate(&c, dx));
+    FAILS(BP_ERR_INVALID, "out_dx[0] is f16 [2, 2], expected f32 [2, 2]",
+          given_differentiate(&c, dx));
     dx[0] = c.x[1];
-    FAILS(BP_ERR_INVALID, "out_dx[0] is f32[2], expected f32[2,2]", differentiate(&c, dx));
+    FAILS(BP_ERR_INVALID, "out_dx[0] is f32 [2], expected f32 [2, 2]", given_differentiate(&c, dx));
     dx[0] = (struct bp_tensor *)c.f.stream;
-    FAILS(BP_ERR_INVALID, "out_dx[0]: expected NULL or a tensor", differentiate(&c, dx));
+    FAILS(BP_ERR_INVALID, "out_dx[0]: expected NULL or a tensor", given_differentiate(&c, dx));
+    dx[0] = tensor_of(&c.f, BP_F32, 2, SHAPE(2, 2), F32(7, 7, 7, 7));
+    OK(bp_tensor_view(dx[0], 0, 1, SHAPE(2), SHAPE(2), &dx[1]));
+    FAILS(BP_ERR_INVALID, "out_dx[1] and out_dx[0] share memory", given_differentiate(&c, dx));
+    bp_tensor_destroy(dx[1]);
+    dx[1] = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(7, 7));
+    OK(bp_tensor_freeze(dx[1]));
+    FAILS(BP_ERR_INVALID, "out_dx[1]: the tensor's memory is frozen", given_differentiate(&c, dx));
+    expect_bytes(&c.f, dx[0], F32(7, 7, 7, 7), 16);
+    bp_tensor_destroy(dx[0]), bp_tensor_destroy(dx[1]), dx[1] = NULL;
     expect_bytes(&c.f, half, ((const uint16_t[]){1, 2, 3, 4}), 8);
     expect_bytes(&c.f, c.x[1], F32(5, 7), 8);
     cr_assert_null(dx[1]);
@@ -106,7 +149,8 @@ Test(gradient_given, must_fit)
     OK(bp_graph_input(graph, NULL, BP_F32, 1, SHAPE(2), &x));
     dx[0] = c.x[1];
     FAILS(BP_ERR_INVALID, "out_dx[0]: expected NULL, as the scope is a graph",
-          bp_call_gradient(bp_graph_scope(graph), &call, &x, &x, 1, (const uint8_t[]){1, 0}, dx, 2));
+          bp_call_gradient(bp_graph_scope(graph), &call, &x, &x, 1, (const uint8_t[]){1, 0}, dx,
+                           2));
     bp_tensor_destroy(x), bp_tensor_destroy(half);
     bp_graph_destroy(graph);
     call_finish(&c);

@@ -69,7 +69,7 @@ static void first_order(struct bp_scope *scope, struct bp_tensor *a, struct bp_t
 {
     struct bp_arg in[2] = {{&a, 1}, {&b, 1}};
     struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2};
-    struct bp_tensor *c;
+    struct bp_tensor *c = NULL;
 
     OK(bp_op_matmul(scope, a, b, NULL, &c));
     OK(bp_call_gradient(scope, &call, &c, &dc, 1, (uint8_t[]){1, 1}, dx, 2));
@@ -106,14 +106,14 @@ static struct bp_call gradient_graph_call_of(const struct sweep *s, const struct
 
 static void add_to(struct sweep *s, uint32_t value, struct bp_tensor *d)
 {
-    struct bp_tensor *sum = d;
+    struct bp_tensor *sum = NULL;
 
     if (s->d[value]) {
         OK(bp_op_add(s->scope, s->d[value], d, &sum));
         bp_tensor_destroy(d);
         bp_tensor_destroy(s->d[value]);
     }
-    s->d[value] = sum;
+    s->d[value] = sum ? sum : d;
 }
 
 static void go_forward(struct sweep *s, uint32_t n_node)
@@ -171,7 +171,7 @@ static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct 
 /* Computes the second order by the formulas above. */
 static void expected_second(struct fixture *f, struct bp_tensor **x, struct bp_tensor **out)
 {
-    struct bp_tensor *of_av[2] = {NULL}, *of_ub[2] = {NULL}, *ub, *av;
+    struct bp_tensor *of_av[2] = {NULL}, *of_ub[2] = {NULL}, *ub = NULL, *av = NULL;
 
     first_order(f->scope, x[A], x[V], x[DC], of_av);
     first_order(f->scope, x[U], x[B], x[DC], of_ub);
@@ -179,6 +179,7 @@ static void expected_second(struct fixture *f, struct bp_tensor **x, struct bp_t
     OK(bp_op_matmul(f->scope, x[A], x[V], NULL, &av));
     out[0] = of_av[0];
     out[1] = of_ub[1];
+    out[2] = NULL;
     OK(bp_op_add(f->scope, ub, av, &out[2]));
     bp_tensor_destroy(of_av[1]);
     bp_tensor_destroy(of_ub[0]);

@@ -44,7 +44,7 @@ static void graph_finish(struct recorded *r)
 Test(graph, the_same_calls_record_and_run)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *x, *y, *s, *z, *real[2], *out = NULL;
+    struct bp_tensor *x, *y, *s = NULL, *z = NULL, *real[2], *out = NULL;
     struct bp_graph_info info = {.size = sizeof info};
 
     OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(3), &x));
@@ -77,7 +77,8 @@ Test(graph, symbolic_tensors_have_a_type_and_no_memory)
 {
     struct recorded r = graph_begin();
     struct bp_tensor_info info = {.size = sizeof info};
-    struct bp_tensor *x, *t, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z = NULL;
+    struct bp_tensor *x, *t = NULL, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2)),
+                         *z = NULL;
     struct bp_graph *other;
     float data[6] = {0};
     void *address;
@@ -128,7 +129,7 @@ Test(graph, a_failure_names_the_node)
 {
     struct bp_node_info node = {.size = sizeof node};
     struct bp_value_info value = {.size = sizeof value};
-    struct bp_tensor *x, *z, *real, *out = NULL;
+    struct bp_tensor *x, *z = NULL, *real, *out = NULL;
     struct recorded r;
     struct fixture p;
     uint32_t index;
@@ -167,13 +168,13 @@ Test(graph, a_failure_names_the_node)
 Test(graph, real_tensors_become_constants)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *x, *z, *w = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(10, 20)), *real;
+    struct bp_tensor *x, *z = NULL, *w = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(10, 20)), *real;
     struct bp_tensor *out = NULL;
     struct bp_value_info value = {.size = sizeof value};
 
     OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(2), &x));
     OK(bp_op_add(r.scope, x, w, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_mul(r.scope, x, w, &z));
     bp_tensor_destroy(w); /* the graph keeps the tensor */
     OK(bp_graph_output(r.graph, z, "z"));
@@ -193,7 +194,7 @@ Test(graph, real_tensors_become_constants)
 Test(graph, outputs_are_given_or_made)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *x, *z, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2));
+    struct bp_tensor *x, *z = NULL, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2));
     struct bp_tensor *mine = tensor_of(&r.f, BP_F32, 1, SHAPE(2), NULL);
     struct bp_tensor *copy = tensor_of(&r.f, BP_F32, 1, SHAPE(2), NULL);
     struct bp_tensor *out[4] = {mine, NULL, NULL, copy};
@@ -221,7 +222,7 @@ Test(graph, outputs_are_given_or_made)
 Test(graph, gradients_are_recorded)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *x, *y, *z, *dz, *dx[2] = {NULL}, *real[3], *out[2] = {NULL};
+    struct bp_tensor *x, *y, *z = NULL, *dz, *dx[2] = {NULL}, *real[3], *out[2] = {NULL};
     struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "mse_loss", .in = in, .n_in = 2};
 
@@ -269,7 +270,7 @@ Test(graph, attributes_as_tensors_are_read_while_recording)
     struct recorded r = graph_begin();
     struct bp_tensor *real = tensor_of(&r.f, BP_F32, 1, SHAPE(6), F32(1, 2, 3, 4, 5, 6));
     struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, -1));
-    struct bp_tensor *x, *y, *z, *out = NULL;
+    struct bp_tensor *x, *y = NULL, *z = NULL, *out = NULL;
     struct bp_tensor *starts = tensor_of(&r.f, BP_I32, 1, SHAPE(1), (const int32_t[]){1});
     struct bp_tensor *ends = tensor_of(&r.f, BP_I64, 0, NULL, SHAPE(3));
     struct bp_slice_attrs attrs = bp_slice_defaults();
@@ -380,7 +381,7 @@ static void hold_up(void *ctx, enum bp_status status)
 Test(graph, an_attribute_has_the_value_of_all_work_given_before)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, 3)), *x, *y;
+    struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, 3)), *x, *y = NULL;
     struct bp_tensor *next = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(3, 2)), *out = shape;
     struct bp_arg in[1] = {{&next, 1}};
     struct bp_call call = {.size = sizeof call, .op = "assign", .in = in, .n_in = 1};
@@ -439,7 +440,7 @@ static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_te
 Test(graph, stays_as_it_is_while_it_has_programs)
 {
     struct recorded r = graph_begin();
-    struct bp_tensor *x, *y, *real, *out = NULL;
+    struct bp_tensor *x, *y = NULL, *real, *out = NULL;
     struct bp_program *first, *second;
 
     OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(3), &x));

@@ -60,7 +60,8 @@ static void expect_outputs(struct recorded *r, size_t n, const double (*expected
 Test(graph_gradient, readers_add_up)
 {
     struct recorded r = graph_gradient_begin();
-    struct bp_tensor *dz = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 10, 100)), *s, *z, *d[3];
+    struct bp_tensor *dz = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 10, 100)), *s = NULL,
+                     *z = NULL, *d[3];
     const double expected[3][3] = {{6, 90, 1200}, {1, 20, 300}, {1, 20, 300}};
 
     OK(bp_op_add(r.scope, r.x, r.y, &s));
@@ -78,7 +79,8 @@ Test(graph_gradient, readers_add_up)
 Test(graph_gradient, of_several_values)
 {
     struct recorded r = graph_gradient_begin();
-    struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *z, *q, *d;
+    struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *z = NULL,
+                     *q = NULL, *d;
     const double expected[1][3] = {{4 + 4 + 2, 5 + 5 + 4, 6 + 6 + 6}};
 
     OK(bp_op_mul(r.scope, r.x, r.y, &z));
@@ -100,7 +102,8 @@ Test(graph_gradient, of_several_values)
 Test(graph_gradient, gradients_of_gradients)
 {
     struct recorded r = graph_gradient_begin();
-    struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *s, *d[4];
+    struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *s = NULL,
+                     *d[4] = {NULL};
     const double expected[3][3] = {{3, 12, 27}, {6, 12, 18}, {6, 6, 6}};
 
     OK(bp_op_mul(r.scope, r.x, r.x, &s));
@@ -119,7 +122,7 @@ Test(graph_gradient, gradients_of_gradients)
 Test(graph_gradient, of_constants)
 {
     struct recorded r = graph_gradient_begin();
-    struct bp_tensor *w = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(7, 8, 9)), *z, *d[2];
+    struct bp_tensor *w = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(7, 8, 9)), *z = NULL, *d[2];
     struct bp_tensor *other = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(0, 0, 0));
     const double expected[2][3] = {{4, 10, 18}, {28, 40, 54}};
 
@@ -140,7 +143,7 @@ Test(graph_gradient, zero)
 {
     struct recorded r = graph_gradient_begin();
     struct bp_cast_attrs to = bp_cast_defaults();
-    struct bp_tensor *z, *whole, *index, *square, *d[2] = {r.x, r.x};
+    struct bp_tensor *z = NULL, *whole = NULL, *index = NULL, *square = NULL, *d[2] = {r.x, r.x};
     uint32_t n;
 
     to.to = BP_I64;
@@ -175,17 +178,19 @@ Test(graph_gradient, an_operator_without_one_is_named)
 {
     struct recorded r = graph_gradient_begin();
     struct bp_cast_attrs to = bp_cast_defaults();
-    struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p, *z, *index, *d = NULL;
+    struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p = NULL, *z = NULL,
+                     *index = NULL, *d = NULL;
 
     to.to = BP_F64;
     OK(bp_op_nonzero(r.scope, r.x, &index));
     OK(bp_op_cast(r.scope, index, &to, &z));
     bp_tensor_destroy(index);
     index = z;
+    z = NULL;
     OK(bp_op_sum(r.scope, index, NULL, &z));
     OK(bp_graph_gradient(r.graph, &z, &lr, 1, &r.x, 1, &d));
     cr_assert_null(d);
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_sgd(r.scope, r.x, r.y, lr, &p));
     OK(bp_graph_name(r.graph, p, "step"));
     OK(bp_op_add(r.scope, p, r.y, &z));
@@ -205,7 +210,8 @@ Test(graph_gradient, gradients_of_overwritten_values_are_refused)
 {
     struct recorded r = graph_gradient_begin();
     struct bp_reshape_attrs flat = bp_reshape_defaults();
-    struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p, *z, *v, *s, *d = NULL;
+    struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p = NULL, *z = NULL,
+                     *v = NULL, *s = NULL, *d = NULL;
 
     flat.shape = (struct bp_dims){SHAPE(3, 1), 2};
     OK(bp_op_mul(r.scope, r.x, r.y, &z));
@@ -219,7 +225,7 @@ Test(graph_gradient, gradients_of_overwritten_values_are_refused)
     FAILS(BP_ERR_INVALID, "value x is written over",
           bp_graph_gradient(r.graph, &z, &r.x, 1, &r.y, 1, &d));
     cr_assert_null(d);
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_op_mul(r.scope, p, r.y, &z)); /* of the updated x */
     OK(bp_graph_gradient(r.graph, &z, &r.y, 1, &p, 1, &d));
     bp_tensor_destroy(d);
@@ -234,7 +240,7 @@ Test(graph_gradient, parts_and_expansions)
 {
     struct recorded r = graph_gradient_begin();
     struct bp_split_attrs cut = bp_split_defaults();
-    struct bp_tensor *part[3], *loss, *d[3];
+    struct bp_tensor *part[3] = {NULL}, *loss = NULL, *d[3];
     struct bp_tensor *nine = tensor_of(&r.f, BP_F64, 0, NULL, F64(9));
     struct bp_tensor *in[2] = {tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 2, 3)),
                                tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(4, 5, 6))};
@@ -261,7 +267,7 @@ Test(graph_gradient, parts_and_expansions)
 Test(graph_gradient, bad_arguments)
 {
     struct recorded r = graph_gradient_begin();
-    struct bp_tensor *z, *flat, *d = NULL, *foreign;
+    struct bp_tensor *z = NULL, *flat = NULL, *d = NULL, *foreign;
     struct bp_graph *other;
 
     OK(bp_op_mul(r.scope, r.x, r.y, &z));

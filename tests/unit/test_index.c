@@ -92,7 +92,7 @@ Test(index, fails_where_ids_do_not_fit)
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
     struct bp_tensor *ids = tensor_of(&f, BP_I64, 1, SHAPE(3), I64(0, 2, 1));
-    struct bp_tensor *last = tensor_of(&f, BP_I64, 1, SHAPE(1), I64(-1)), *y;
+    struct bp_tensor *last = tensor_of(&f, BP_I64, 1, SHAPE(1), I64(-1)), *y = NULL;
     struct bp_tensor *weight = tensor_of(&f, BP_F32, 2, SHAPE(3, 1), F32(1, 2, 3));
     struct bp_segment_pool_attrs pool = bp_segment_pool_defaults();
 
@@ -109,7 +109,7 @@ Test(index, fails_where_ids_do_not_fit)
 Test(index, gradient_of_data_dependent_shapes)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y = NULL;
     struct bp_tensor *dx[2] = {NULL};
     struct bp_tensor *mask = tensor_of(&f, BP_BOOL, 2, SHAPE(2, 2), (const uint8_t[]){0, 1, 1, 0});
     struct bp_tensor *dy = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20));
@@ -130,7 +130,7 @@ Test(index, gradient_of_data_dependent_shapes)
 Test(index, puts_in_order)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y = NULL;
     struct bp_tensor *index = tensor_of(&f, BP_I32, 1, SHAPE(3), I32(1, -1, 0));
     struct bp_tensor *u = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(10, 20, 30, 40, 50, 60));
     struct bp_scatter_attrs sum = bp_scatter_defaults();
@@ -153,7 +153,7 @@ Test(index, sorts_nan_as_the_largest)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(6), F32(2, NAN, -0.0f, 0, INFINITY, 2));
-    struct bp_tensor *y[2], *index;
+    struct bp_tensor *y[2] = {NULL}, *index = NULL;
     struct bp_sort_attrs down = bp_sort_defaults();
     struct bp_topk_attrs top = bp_topk_defaults();
     struct bp_mode_attrs mode = bp_mode_defaults();
@@ -182,7 +182,8 @@ Test(index, sorts_nan_as_the_largest)
 Test(index, unique_and_its_parts)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_I32, 2, SHAPE(2, 3), I32(7, -1, 7, 7, 3, -1)), *y[4];
+    struct bp_tensor *x = tensor_of(&f, BP_I32, 2, SHAPE(2, 3), I32(7, -1, 7, 7, 3, -1)),
+                     *y[4] = {NULL};
 
     OK(bp_op_unique(f.scope, x, &y[0], &y[1], &y[2], &y[3]));
     expect_bytes(&f, y[0], I32(-1, 3, 7), 12);
@@ -202,7 +203,7 @@ Test(index, unique_and_its_parts)
 Test(index, searches_and_counts)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *edges = tensor_of(&f, BP_F64, 1, SHAPE(4), F64(1, 3, 3, 5)), *y;
+    struct bp_tensor *edges = tensor_of(&f, BP_F64, 1, SHAPE(4), F64(1, 3, 3, 5)), *y = NULL;
     struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(5), F64(3, 0, 5, 9, NAN));
     struct bp_searchsorted_attrs right = bp_searchsorted_defaults();
     struct bp_histogram_attrs bins = bp_histogram_defaults();
@@ -229,7 +230,8 @@ Test(index, nms_keeps_the_best)
     struct fixture f = fixture_init();
     struct bp_tensor *boxes = tensor_of(&f, BP_F32, 2, SHAPE(3, 4),
                                         F32(0, 0, 5, 2, 1, 0, 6, 2, 9, 9, 10, 10));
-    struct bp_tensor *scores = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(0.5f, 0.75f, 0.25f)), *y;
+    struct bp_tensor *scores = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(0.5f, 0.75f, 0.25f)),
+                     *y = NULL;
     struct bp_nms_attrs a = bp_nms_defaults();
 
     OK(bp_op_nms(f.scope, boxes, scores, NULL, &y));
@@ -255,7 +257,7 @@ Test(index, non_max_suppression_by_class)
                                           F32(2.5f, 1, 5, 2, 3.5f, 1, 5, 2, 9.5f, 9.5f, 1, 1));
     struct bp_tensor *scores = tensor_of(&f, BP_F32, 3, SHAPE(1, 2, 3),
                                          F32(0.5f, 0.75f, 0.25f, 0.5f, 0.125f, 0.75f));
-    struct bp_tensor *two = tensor_of(&f, BP_I64, 0, NULL, I64(2)), *y;
+    struct bp_tensor *two = tensor_of(&f, BP_I64, 0, NULL, I64(2)), *y = NULL;
     struct bp_non_max_suppression_attrs a = bp_non_max_suppression_defaults();
 
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, NULL, NULL, NULL, NULL, &y));
@@ -289,7 +291,7 @@ Test(index, thresholds_as_tensors)
                                         F32(0, 0, 5, 2, 1, 0, 6, 2));
     struct bp_tensor *scores = tensor_of(&f, BP_F32, 3, SHAPE(1, 1, 2), F32(0.5f, 0.75f));
     struct bp_tensor *two = tensor_of(&f, BP_I32, 1, SHAPE(1), I32(2));
-    struct bp_tensor *iou = tensor_of(&f, BP_F64, 0, NULL, F64(0.7)), *y;
+    struct bp_tensor *iou = tensor_of(&f, BP_F64, 0, NULL, F64(0.7)), *y = NULL;
     struct bp_tensor *least = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(0.625f));
 
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, iou, NULL, NULL, &y));
@@ -310,7 +312,8 @@ Test(index, thresholds_as_tensors)
 Test(index, reverse_sequence_by_lengths)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 3), F32(1, 2, 3, 4, 5, 6, 7, 8, 9)), *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 3), F32(1, 2, 3, 4, 5, 6, 7, 8, 9)),
+                     *y = NULL;
     struct bp_tensor *lengths = tensor_of(&f, BP_I64, 1, SHAPE(3), I64(2, 0, 3));
     struct bp_reverse_sequence_attrs a = bp_reverse_sequence_defaults();
 
@@ -338,7 +341,7 @@ Test(index, a_condition_selects_slices)
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6));
     struct bp_tensor *condition = tensor_of(&f, BP_BOOL, 1, SHAPE(3), (char[]){1, 0, 1});
-    struct bp_tensor *rows, *at, *y;
+    struct bp_tensor *rows = NULL, *at = NULL, *y = NULL;
     struct bp_reshape_attrs line = {sizeof line, {I64(-1), 1}};
     struct bp_gather_attrs last = {sizeof last, -1};
 
@@ -354,7 +357,8 @@ Test(index, a_condition_selects_slices)
 Test(index, follows_beams_and_segments)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *ids = tensor_of(&f, BP_I64, 3, SHAPE(3, 1, 2), I64(2, 3, 4, 5, 6, 7)), *y;
+    struct bp_tensor *ids = tensor_of(&f, BP_I64, 3, SHAPE(3, 1, 2), I64(2, 3, 4, 5, 6, 7)),
+                     *y = NULL;
     struct bp_tensor *parents = tensor_of(&f, BP_I64, 3, SHAPE(3, 1, 2), I64(0, 0, 1, 0, 1, 0));
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(1, 2, 3, 6, 5, 4));
     struct bp_tensor *rows = tensor_of(&f, BP_I32, 1, SHAPE(3), I32(0, 2, 2));

@@ -54,7 +54,7 @@ static struct bp_tensor *onednn_laid(struct fixture *f, uint32_t dtype, uint32_t
 {
     struct bp_transpose_attrs a = bp_transpose_defaults();
     int64_t lies[AXES], perm[AXES];
-    struct bp_tensor *base, *view;
+    struct bp_tensor *base, *view = NULL;
 
     for (uint32_t i = 0; i < rank; i++) lies[i] = shape[order[i]];
     for (uint32_t i = 0; i < rank; i++) perm[order[i]] = i;
@@ -208,7 +208,7 @@ static struct bp_tensor *small_numbers(struct fixture *f, const int64_t *shape)
 
 static void read_conv(struct fixture *f, const struct geometry *g, struct bp_tensor *x, float *to)
 {
-    struct bp_tensor *w = small_numbers(f, g->w), *y, *dense;
+    struct bp_tensor *w = small_numbers(f, g->w), *y = NULL, *dense;
     struct bp_conv_attrs attrs = attrs_of(g);
     struct bp_tensor_info info = {.size = sizeof info};
 

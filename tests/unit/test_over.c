@@ -273,7 +273,7 @@ Test(rebind, serves_prepared_and_other_calls)
         expect_bytes(
             &o.f, z,
             F32(x[0] * y[0], x[1] * y[1], x[2] * y[2], x[3] * y[3], x[4] * y[4], x[5] * y[5]), 24);
-        bp_tensor_destroy(z);
+        bp_tensor_destroy(z), z = NULL;
     }
     OK(bp_tensor_rebind(t[2], o.buffer, 24 * 7 + 4)); /* inside input 0 */
     FAILS(BP_ERR_INVALID, "overlaps input 0", bp_prepared_run(p, o.f.stream, t, 2, &t[2], 1, NULL));
@@ -313,7 +313,7 @@ Test(rebind, follows_frozen_memory)
     OK(bp_tensor_write(o.f.stream, x, F32(1, 1, 1, 1, 1, 1), 24));
     OK(bp_tensor_freeze(w));
     OK(bp_op_add(o.f.scope, w, x, &y));
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     FAILS(BP_ERR_INVALID, "frozen", run_thawed(&o, w, x));
     OK(bp_tensor_rebind(w, o.buffer, 64));
     OK(run_thawed(&o, w, x));
@@ -321,7 +321,7 @@ Test(rebind, follows_frozen_memory)
     OK(bp_tensor_write(o.f.stream, w, F32(7, 7, 7, 7, 7, 7), 24));
     OK(bp_op_add(o.f.scope, w, x, &y));
     expect_bytes(&o.f, y, F32(8, 8, 8, 8, 8, 8), 24);
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     OK(bp_tensor_rebind(x, weights, 0));
     cr_assert_eq(over_info(x).frozen, 1);
     FAILS(BP_ERR_INVALID, "frozen", run_thawed(&o, w, x));
@@ -361,7 +361,7 @@ Test(rebind, does_not_reuse_plans_of_frozen_memory)
         OK(bp_op_matmul(o.f.scope, x, w, NULL, &y));
         OK(bp_tensor_read(o.f.stream, y, got, SIZE));
         for (int i = 0; i < N * N; i++) cr_assert_eq(got[i], (float)(k * 1000 + i % 7), "%d", i);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
     }
     bp_tensor_destroy(x), bp_tensor_destroy(w);
     bp_buffer_destroy(memory);

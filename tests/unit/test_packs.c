@@ -37,7 +37,7 @@ static float packs_difference(struct fixture *f, int64_t batch, struct bp_tensor
                               struct bp_tensor *same)
 {
     enum { IMAGE = OUT * (SIDE - 2) * (SIDE - 2) };
-    struct bp_tensor *x = packs_numbers(f, SHAPE(batch, IN, SIDE, SIDE)), *y[2];
+    struct bp_tensor *x = packs_numbers(f, SHAPE(batch, IN, SIDE, SIDE)), *y[2] = {NULL};
     float *got = malloc((size_t)batch * 2 * IMAGE * sizeof *got), most = 0;
     size_t n = (size_t)batch * IMAGE;
 
@@ -91,7 +91,7 @@ Test(packs, one_for_all_batches_and_none_without_weights)
 Test(packs, the_limit_counts_them)
 {
     enum { WIDE = 512 };
-    struct bp_tensor *x, *w, *y;
+    struct bp_tensor *x, *w, *y = NULL;
     struct fixture f;
 
     setenv("BP_MEM_LIMIT", "32M", 1);
@@ -101,7 +101,7 @@ Test(packs, the_limit_counts_them)
     OK(bp_tensor_freeze(w));
     OK(bp_op_conv(f.scope, x, w, NULL, NULL, &y));
     if (!plans_of(&f)) cr_skip("no row packs weights here: oneDNN is not installed, or off");
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     bp_tensor_destroy(x);
     bp_tensor_destroy(w);
     fixture_finish(&f);

@@ -39,13 +39,14 @@ static struct bp_program_info info_of(const struct compiled *c)
 /* y = 2^n x, by n sums. */
 static void record_doublings(struct compiled *c, int64_t elements, int n)
 {
-    struct bp_tensor *x, *y;
+    struct bp_tensor *x, *y = NULL;
 
     OK(bp_graph_input(c->graph, "x", BP_F32, 1, &elements, &x));
     for (int i = 0; i < n; i++) {
         OK(bp_op_add(c->scope, x, x, &y));
         bp_tensor_destroy(x);
         x = y;
+        y = NULL;
     }
     OK(bp_graph_output(c->graph, x, "y"));
     bp_tensor_destroy(x);
@@ -133,7 +134,7 @@ Test(program, a_run_without_memory_for_its_arena_goes_node_by_node)
 Test(program, a_failure_of_a_compiled_run_names_its_node)
 {
     struct compiled c = compiled_begin();
-    struct bp_tensor *x, *index, *y, *in[2], *out = NULL;
+    struct bp_tensor *x, *index, *y = NULL, *in[2], *out = NULL;
 
     OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(4), &x));
     OK(bp_graph_input(c.graph, "index", BP_I64, 1, SHAPE(2), &index));
@@ -178,7 +179,8 @@ Test(program, a_run_with_other_tensors_goes_node_by_node)
 Test(program, extents_that_depend_on_data_are_not_compiled)
 {
     struct compiled c = compiled_begin();
-    struct bp_tensor *x, *y, *in = tensor_of(&c.f, BP_F32, 1, SHAPE(3), F32(0, 5, 6)), *out = NULL;
+    struct bp_tensor *x, *y = NULL, *in = tensor_of(&c.f, BP_F32, 1, SHAPE(3), F32(0, 5, 6)),
+                         *out = NULL;
 
     OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(3), &x));
     OK(bp_op_nonzero(c.scope, x, &y));

@@ -372,11 +372,11 @@ Test(queue, a_call_of_several_steps_is_given_whole_or_not, .timeout = 30)
 
     OK(bp_tensor_write(s.stream, x, F32(1, 2), 8));
     OK(bp_op_mse_loss(scope, x, x, &z)); /* four pieces of work */
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     OK(bp_stream_synchronize(s.stream));
     fill_queue(&s, x, &latch, 4);
     OK(bp_op_mse_loss(scope, x, x, &z));
-    bp_tensor_destroy(z);
+    bp_tensor_destroy(z), z = NULL;
     sem_post(&latch.end);
     OK(bp_stream_synchronize(s.stream));
     fill_queue(&s, x, &latch, 3);
@@ -428,7 +428,7 @@ Test(queue, a_refused_call_draws_no_numbers, .timeout = 30)
     OK(bp_stream_set_generator(s.stream, g));
     fill_queue(&s, x, &latch, 1);
     OK(bp_op_uniform(bp_stream_scope(s.stream), NULL, &attrs, &y));
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     FAILS(BP_ERR_BLOCKED, "queue", bp_op_uniform(bp_stream_scope(s.stream), NULL, &attrs, &y));
     OK(bp_generator_get(g, &seed, &offset));
     cr_assert_eq(offset, 1);
@@ -483,7 +483,7 @@ static void note_over(void *over, enum bp_status status)
 /* With BP_SYNC=launch, a call that submits work behind a callback returns after the callback. */
 static void give_and_wait(struct spot *s, struct bp_tensor *x, struct bp_tensor *y, int how)
 {
-    struct bp_tensor *z;
+    struct bp_tensor *z = NULL;
     struct latch latch;
     atomic_int over = 0;
     pthread_t thread;
@@ -541,7 +541,7 @@ Test(queue, each_copy_is_waited_for_when_launches_are, .timeout = 30)
 Test(queue, a_node_that_fails_later_is_named, .timeout = 30)
 {
     struct spot s = partial_spot(NULL, NULL);
-    struct bp_tensor *x = floats_at(s.device, 2), *p, *q, *out = NULL;
+    struct bp_tensor *x = floats_at(s.device, 2), *p, *q = NULL, *out = NULL;
     struct bp_stream *now;
     struct bp_graph *graph;
     struct latch latch;

@@ -191,7 +191,8 @@ Test(refused, conversions_do_not_lead_to_each_other)
 
     for (int i = 0; i < 2; i++) {
         struct fixture f = open_plugin(path[i], "allow");
-        struct bp_tensor *x = tensor_of(&f, BP_F16, 2, SHAPE(2, 2), (uint16_t[4]){0}), *t, *z;
+        struct bp_tensor *x = tensor_of(&f, BP_F16, 2, SHAPE(2, 2), (uint16_t[4]){0}), *t,
+                         *z = NULL;
         OK(bp_tensor_transpose(x, NULL, &t));
         OK(bp_op_add(f.scope, t, t, &z)); /* cpu runs it */
         expect_bytes(&f, z, (uint16_t[4]){0}, 8);
@@ -207,7 +208,7 @@ Test(refused, conversions_do_not_lead_to_each_other)
 Test(refused, inline_devices_fall_back_too)
 {
     struct fixture f = open_plugin(TEMPLATE, "allow");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4)), *z = NULL;
     struct bp_tensor *given = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), NULL);
     struct bp_arg in[1] = {{&x, 1}};
     int64_t shape[2] = {2, 2};
@@ -228,7 +229,7 @@ Test(refused, inline_devices_fall_back_too)
 /* Records y = x + x and z = y x, both as outputs. */
 static struct bp_graph *graph_of(struct fixture *f)
 {
-    struct bp_tensor *x, *y, *z;
+    struct bp_tensor *x, *y = NULL, *z = NULL;
     struct bp_graph *graph;
     struct bp_scope *scope;
 

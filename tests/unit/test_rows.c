@@ -106,11 +106,11 @@ Test(rows, nonzero_waits_for_its_extents)
             OK(bp_op_nonzero(f.scope, x, &index));
             cr_assert(rows_info_of(index).shape[0] == 3 && rows_info_of(index).shape[1] == 2);
             expect_bytes(&f, index, SHAPE(0, 1, 1, 0, 1, 2), 48);
-            bp_tensor_destroy(index);
+            bp_tensor_destroy(index), index = NULL;
         }
         OK(bp_op_nonzero(f.scope, none, &index));
         cr_assert_eq(rows_info_of(index).count, 0);
-        bp_tensor_destroy(index);
+        bp_tensor_destroy(index), index = NULL;
         bp_tensor_destroy(x);
         bp_tensor_destroy(none);
         fixture_finish(&f);
@@ -144,7 +144,7 @@ static float *rows_draw(struct fixture *f, uint64_t seed, float *numbers)
 {
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_generator *generator;
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     attrs.shape = (struct bp_dims){SHAPE(N), 1};
     OK(bp_generator_create(seed, &generator));
@@ -180,7 +180,7 @@ Test(rows, uniform_moves_the_generator)
     struct fixture f = fixture_init();
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_generator *generator;
-    struct bp_tensor *y[3];
+    struct bp_tensor *y[3] = {NULL};
     uint64_t seed, offset;
 
     attrs.shape = (struct bp_dims){SHAPE(5), 1};
@@ -207,7 +207,7 @@ Test(rows, uniform_of_a_core_follows_its_seed)
 
     for (int i = 0; i < 3; i++) {
         struct bp_uniform_attrs attrs = bp_uniform_defaults();
-        struct bp_tensor *y;
+        struct bp_tensor *y = NULL;
         struct fixture f;
         setenv("BP_SEED", i < 2 ? "77" : "78", 1);
         f = fixture_init();
@@ -256,7 +256,7 @@ static void try_bounds(struct fixture *f, size_t i)
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_call call = {.size = sizeof call, .op = "uniform", .attrs = &attrs};
     struct bp_prepared *prepared;
-    struct bp_tensor *y, *z = NULL, *none[1] = {NULL}; /* none: the shape is an attribute */
+    struct bp_tensor *y = NULL, *z = NULL, *none[1] = {NULL}; /* none: the shape is an attribute */
     double got[3];
 
     attrs.shape = (struct bp_dims){SHAPE(3), 1};
@@ -296,7 +296,7 @@ Test(rows, uniform_of_wrong_bounds)
 static void expect_shape(struct fixture *f, struct bp_tensor *x, struct bp_tensor *shape,
                          uint32_t rank, const int64_t *expected)
 {
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     OK(bp_op_reshape(f->scope, x, shape, NULL, &y));
     cr_assert_eq(rows_info_of(y).rank, rank);
@@ -310,7 +310,8 @@ Test(rows, attributes_may_be_tensors)
 {
     for (int mode = 0; mode < 2; mode++) {
         struct fixture f = fixture_with(modes[mode]);
-        struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *y;
+        struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)),
+                         *y = NULL;
         struct bp_tensor *starts = tensor_of(&f, BP_I64, 1, SHAPE(1), SHAPE(-2)),
                          *ends = tensor_of(&f, BP_I32, 0, NULL, (const int32_t[]){3}),
                          *axes = tensor_of(&f, BP_I64, 1, SHAPE(1), SHAPE(1));
@@ -323,13 +324,13 @@ Test(rows, attributes_may_be_tensors)
         OK(bp_op_slice(f.scope, x, starts, ends, axes, NULL, NULL, &y));
         cr_assert(rows_info_of(y).shape[0] == 2 && rows_info_of(y).shape[1] == 2);
         expect_bytes(&f, y, F32(2, 3, 5, 6), 16);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         /* Attributes that are given as tensors count; the others are those of the struct. */
         attrs.axes = (struct bp_dims){SHAPE(0), 1};
         attrs.starts = attrs.ends = (struct bp_dims){SHAPE(1), 1};
         OK(bp_op_slice(f.scope, x, NULL, ends, NULL, NULL, &attrs, &y));
         expect_bytes(&f, y, F32(4, 5, 6), 12);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         bp_tensor_destroy(starts);
         bp_tensor_destroy(ends);
         bp_tensor_destroy(axes);
@@ -392,8 +393,9 @@ Test(rows, attributes_as_tensors_in_a_gradient)
 Test(rows, views_share_memory_and_copies_do_not)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *t, *flat,
-                     *dense, *out = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), NULL);
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *t = NULL,
+                     *flat = NULL, *dense = NULL,
+                     *out = tensor_of(&f, BP_F32, 2, SHAPE(3, 2), NULL);
     struct bp_reshape_attrs reshape = bp_reshape_defaults();
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "transpose", .in = in, .n_in = 1};
@@ -425,7 +427,7 @@ Test(rows, views_share_memory_and_copies_do_not)
 Test(rows, mse_loss_runs_as_its_parts)
 {
     struct fixture f;
-    struct bp_tensor *x, *y, *loss;
+    struct bp_tensor *x, *y, *loss = NULL;
     struct bp_arg in[2];
     struct bp_call call = {.size = sizeof call, .op = "mse_loss", .in = in, .n_in = 2};
     struct bp_fallback_info info = {.size = sizeof info};
@@ -458,7 +460,7 @@ Test(rows, mse_loss_runs_as_its_parts)
 Test(rows, mse_loss_of_half_types_is_summed_in_f32)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x, *y, *loss;
+    struct bp_tensor *x, *y, *loss = NULL;
     uint16_t x16[512], y16[512] = {0}, expected = 0x7400;
 
     for (int i = 0; i < 512; i++) x16[i] = 0x5800; /* 128, whose square is 16384 */
@@ -491,7 +493,8 @@ static struct fixture template_init(const char *policy)
 Test(rows, run_on_another_device)
 {
     struct fixture f = template_init("allow");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(0, 1, 0, 2)), *index, *out, *y;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(0, 1, 0, 2)), *index = NULL,
+                     *out = NULL, *y = NULL;
     struct bp_tensor *lr = tensor_of(&f, BP_F32, 0, NULL, F32(0.5f)),
                      *g = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(0, 1, 0, 4));
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
@@ -527,7 +530,7 @@ Test(rows, run_on_another_device)
 Test(rows, are_refused_where_parts_lack)
 {
     struct fixture f = template_init("deny");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *t,
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6)), *t = NULL,
                      *y = NULL;
     struct bp_reshape_attrs attrs = bp_reshape_defaults();
 
@@ -539,7 +542,7 @@ Test(rows, are_refused_where_parts_lack)
     attrs.shape = (struct bp_dims){SHAPE(6), 1};
     OK(bp_op_reshape(f.scope, t, NULL, &attrs, &y));
     expect_bytes(&f, y, F32(1, 4, 2, 5, 3, 6), 24);
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     OK(bp_op_assign(f.scope, t, &y));
     expect_bytes(&f, y, F32(1, 4, 2, 5, 3, 6), 24);
     bp_tensor_destroy(y);

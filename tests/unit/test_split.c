@@ -36,7 +36,7 @@ static struct bp_tensor *split_matrix(struct fixture *f)
 Test(split, makes_views_of_its_input)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = split_matrix(&f), *y[3];
+    struct bp_tensor *x = split_matrix(&f), *y[3] = {NULL};
     struct bp_split_attrs rows = split_into(0, 2, 0, NULL), columns = split_into(-1, 3, 0, NULL);
     struct bp_split_attrs open = split_into(1, 0, 3, SHAPE(0, -1, 1));
     struct bp_tensor *sizes = tensor_of(&f, BP_I32, 1, SHAPE(2), (const int32_t[]){1, 2});
@@ -73,7 +73,7 @@ Test(split, makes_as_many_as_there_are)
     enum { N = 256 };
     struct fixture f = fixture_init();
     struct bp_split_attrs a = split_into(0, N, 0, NULL);
-    struct bp_tensor *x, *y[N + 1] = {NULL}, *joined;
+    struct bp_tensor *x, *y[N + 1] = {NULL}, *joined = NULL;
     int32_t data[N];
 
     for (int i = 0; i < N; i++) data[i] = 7 * i;
@@ -217,7 +217,7 @@ Test(split, is_prepared)
 Test(split, is_recorded)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *real = split_matrix(&f), *x, *y[3], *z, *out[2] = {NULL};
+    struct bp_tensor *real = split_matrix(&f), *x, *y[3] = {NULL}, *z = NULL, *out[2] = {NULL};
     struct bp_split_attrs a = split_into(1, 3, 0, NULL);
     struct bp_node_info node = {.size = sizeof node};
     struct bp_value_info value = {.size = sizeof value};
@@ -260,7 +260,7 @@ static void check_gradient(struct fixture *f, struct bp_scope *scope, struct bp_
                            struct bp_tensor **dy, unsigned present, struct bp_tensor **dx)
 {
     struct bp_split_attrs a = split_into(-1, 0, 3, SHAPE(1, 2, 1));
-    struct bp_tensor *y[3], *given[3];
+    struct bp_tensor *y[3] = {NULL}, *given[3];
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "split", .in = in, .n_in = 1, .attrs = &a};
 

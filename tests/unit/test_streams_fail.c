@@ -9,7 +9,7 @@ static const float some[2] = {1, 2};
 static void give_three(struct spot *s, struct bp_tensor *x, int doomed)
 {
     struct bp_scope *scope = bp_stream_scope(s->stream);
-    struct bp_tensor *y[3];
+    struct bp_tensor *y[3] = {NULL};
 
     s->gate->hold(1);
     OK(bp_op_add(scope, x, x, &y[0]));
@@ -74,7 +74,7 @@ Test(streams_fail, a_launch_is_named_exactly_when_each_is_waited_for)
         struct bp_scope *scope = bp_stream_scope(s.stream);
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
         OK(bp_op_add(scope, x, x, &y));
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
         s.gate->fail(BP_ERR_DEVICE);
         FAILS(BP_ERR_DEVICE, "(launch 4: softmax)", bp_op_softmax(scope, x, NULL, &y));

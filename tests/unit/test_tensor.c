@@ -316,7 +316,7 @@ Test(event, stands_for_a_point_of_its_stream)
 Test(stream, counts_its_work)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *b;
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *b = NULL;
     uint64_t before = bp_stream_last(f.stream);
 
     OK(bp_op_add(f.scope, a, a, &b));

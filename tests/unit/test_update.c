@@ -65,7 +65,8 @@ static void expect_same(struct fixture *f, const char *op, uint32_t wanted,
 /* wanted: a bit for each output. */
 static void try_wants(struct fixture *f, const struct bp_opinfo *op, bool optional, uint32_t wanted)
 {
-    struct bp_tensor *in[PORTS], *same[PORTS], *out[PORTS] = {NULL}, *eager[PORTS] = {NULL};
+    struct bp_tensor *in[PORTS] = {NULL}, *same[PORTS], *out[PORTS] = {NULL},
+                     *eager[PORTS] = {NULL};
     uint8_t want[PORTS] = {0};
     struct bp_arg arg[PORTS];
     struct bp_prepared *p;
@@ -123,7 +124,7 @@ static void make_transposed(struct fixture *f, const struct bp_opinfo *op, struc
     for (uint32_t i = 0; i < op->n_in; i++) {
         struct bp_tensor *dense = tensor_of(f, BP_F32, i < 2 ? 2 : 1,
                                             i < 2 ? SHAPE(2, 3) : SHAPE(1), F32(1, 2, 3, 4, 5, 6));
-        in[i] = dense;
+        in[i] = i < 2 ? NULL : dense;
         if (i >= 2) continue;
         OK(bp_op_transpose(f->scope, dense, NULL, &in[i]));
         bp_tensor_destroy(dense);

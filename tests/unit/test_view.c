@@ -242,7 +242,7 @@ static void view_pinned(struct fixture f, uint32_t space)
 {
     const struct bp_tensor_options o = {
         .size = sizeof o, .dtype = BP_F32, .rank = 1, .shape = SHAPE(3), .space = space};
-    struct bp_tensor *p, *t = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(7, 8, 9)), *sum, *view;
+    struct bp_tensor *p, *t = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(7, 8, 9)), *sum = NULL, *view;
     void *data;
 
     OK(bp_tensor_create_with(f.device, &o, &p));

@@ -197,7 +197,8 @@ Test(weak, copies_any_layout)
     for (int place = 0; place < PLACE_COUNT; place++) {
         struct pair p = pair_init(place);
         for (size_t i = 0; i < 4 * LAYOUT_COUNT; i++) {
-            struct both x = view_of(&p, dtypes[i / LAYOUT_COUNT], &layouts[i % LAYOUT_COUNT]), y;
+            struct both x = view_of(&p, dtypes[i / LAYOUT_COUNT], &layouts[i % LAYOUT_COUNT]),
+                        y = {NULL};
             OK(bp_op_assign(p.weak.scope, x.weak, &y.weak));
             OK(bp_op_assign(p.cpu.scope, x.cpu, &y.cpu));
             expect_same(&p, y, layouts[i % LAYOUT_COUNT].name);
@@ -212,7 +213,7 @@ Test(weak, runs_a_dense_kernel_on_any_layout)
     for (int place = 0; place < PLACE_COUNT; place++) {
         struct pair p = pair_init(place);
         for (size_t i = 0; i < LAYOUT_COUNT; i++) {
-            struct both x = view_of(&p, BP_F32, &layouts[i]), y;
+            struct both x = view_of(&p, BP_F32, &layouts[i]), y = {NULL};
             OK(bp_op_relu(p.weak.scope, x.weak, &y.weak));
             OK(bp_op_relu(p.cpu.scope, x.cpu, &y.cpu));
             expect_same(&p, y, layouts[i].name);
@@ -267,7 +268,7 @@ Test(weak, broadcasts_inputs_for_kernels_that_do_not)
     for (int place = 0; place < PLACE_COUNT; place++) {
         struct pair p = pair_init(place);
         for (size_t i = 0; i < 4 * sizeof broadcasts / sizeof *broadcasts; i++) {
-            struct both in[3], z;
+            struct both in[3], z = {NULL};
             for (int k = 0; k < 3; k++)
                 in[k] = both_of(&p, k ? dtypes[i % 4] : (uint32_t)BP_BOOL,
                                 (uint32_t)broadcasts[i / 4].rank[k], broadcasts[i / 4].shape[k]);
@@ -333,7 +334,7 @@ Test(weak, copies_many_short_runs)
 {
     for (int place = 0; place < PLACE_COUNT; place++) {
         struct pair p = pair_init(place);
-        struct both x = both_of(&p, BP_F32, 2, SHAPE(600, 700)), t, y;
+        struct both x = both_of(&p, BP_F32, 2, SHAPE(600, 700)), t, y = {NULL};
         uint64_t before = p.fake->copies;
 
         OK(bp_tensor_transpose(x.weak, NULL, &t.weak));
@@ -359,7 +360,7 @@ Test(weak, repeats_by_doubling)
         struct both y = both_of(&p, BP_F32, 1, SHAPE((1 << 20) + 3));
         struct bp_fallback_info info = {.size = sizeof info};
         uint64_t before = p.fake->copies;
-        struct both z;
+        struct both z = {NULL};
 
         OK(bp_op_add(p.weak.scope, x.weak, y.weak, &z.weak));
         OK(bp_op_add(p.cpu.scope, x.cpu, y.cpu, &z.cpu));
@@ -382,7 +383,7 @@ Test(weak, refuses_copies_that_wait)
     struct pair p = pair_with(LATE, "BP_BLOCK", "deny");
     struct both x = both_of(&p, BP_F32, 2, SHAPE(600, 700)), t;
     struct both few = both_of(&p, BP_F32, 2, SHAPE(6, 7));
-    struct bp_tensor *y, *dense = tensor_of(&p.weak, BP_F32, 2, SHAPE(700, 600), NULL);
+    struct bp_tensor *y = NULL, *dense = tensor_of(&p.weak, BP_F32, 2, SHAPE(700, 600), NULL);
     struct bp_arg in = {&dense, 1};
     struct bp_call call = {.size = sizeof call, .op = "relu", .in = &in, .n_in = 1};
     uint64_t before = p.fake->copies;
@@ -399,6 +400,7 @@ Test(weak, refuses_copies_that_wait)
     before = p.fake->copies;
     bp_tensor_destroy(t.weak);
     OK(bp_tensor_transpose(few.weak, NULL, &t.weak));
+    y = NULL;
     OK(bp_op_relu(p.weak.scope, t.weak, &y));
     cr_assert_eq(p.fake->copies, before + 42);
     bp_tensor_destroy(y);
@@ -420,7 +422,8 @@ Test(weak, takes_indices_of_64_bits)
 {
     for (int place = 0; place < PLACE_COUNT; place++) {
         struct pair p = pair_init(place);
-        struct both x = both_of(&p, BP_F16, 3, SHAPE(3, 5, 2)), xt, y, every, index;
+        struct both x = both_of(&p, BP_F16, 3, SHAPE(3, 5, 2)), xt, every, index;
+        struct both y = {NULL};
         struct bp_gather_attrs a = bp_gather_defaults();
         struct bp_fallback_info info = {.size = sizeof info};
 
@@ -492,7 +495,7 @@ Test(weak, prepares_its_steps)
         cr_assert_str_eq(bp_prepared_kernel(prepared), "weak_add");
         for (int i = 0; i < 2; i++) {
             struct bp_tensor *weak[2] = {xt[i].weak, y.weak};
-            struct both out;
+            struct both out = {NULL};
             OK(bp_prepared_run(prepared, p.weak.stream, weak, 2, &z, 1, NULL));
             OK(bp_op_add(p.cpu.scope, xt[i].cpu, y.cpu, &out.cpu));
             OK(bp_op_assign(p.weak.scope, z, &out.weak));
@@ -510,7 +513,7 @@ Test(weak, prepares_its_steps)
  * indices. */
 static struct bp_graph *weak_graph(struct bp_core *core, bool indexed)
 {
-    struct bp_tensor *in[3] = {NULL}, *t, *sum, *y, *out;
+    struct bp_tensor *in[3] = {NULL}, *t = NULL, *sum = NULL, *y = NULL, *out = NULL;
     struct bp_graph *graph;
 
     OK(bp_graph_create(core, &graph));
@@ -600,7 +603,7 @@ Test(weak, warns_once)
 {
     struct warnings w = {0, ""};
     struct bp_core_options options = {.size = sizeof options, .log = weak_note, .log_ctx = &w};
-    struct bp_tensor *x, *t, *y, *index;
+    struct bp_tensor *x, *t, *y = NULL, *index;
     struct bp_device *device;
     struct bp_core *core;
     struct fixture f;
@@ -618,10 +621,10 @@ Test(weak, warns_once)
     for (int run = 0; run < 2; run++) {
         OK(bp_op_relu(f.scope, t, &y));
         expect_bytes(&f, y, F32(1, 0, 0, 5, 3, 6), 24);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         OK(bp_op_gather(f.scope, t, index, NULL, &y));
         expect_bytes(&f, y, F32(3, 6), 8);
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
     }
     cr_assert_eq(w.n, 3, "%s", w.text); /* relu copies; gather copies and converts */
     cr_assert(strstr(w.text, "relu: weak:0 has no kernel for the tensors as they are: the library "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.h: defines BP_API, the attribute of every function that the library exports to apps. */
+/* api.h: defines attributes of the functions that the library exports to apps. */
 #ifndef BP_API_H
 #define BP_API_H
 
@@ -7,5 +7,12 @@
 #include <backplane/types.h>
 
 #define BP_API __attribute__((visibility("default")))
+
+/* The function reads and writes what its parameter n (from 1) points to. */
+#if defined __GNUC__ && !defined __clang__ && __GNUC__ >= 11
+#define BP_READ_WRITE(n) __attribute__((access(read_write, n)))
+#else
+#define BP_READ_WRITE(n)
+#endif
 
 #endif

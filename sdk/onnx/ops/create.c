@@ -67,7 +67,7 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
 {
     const Onnx__AttributeProto *value = onnx_attr(c->node, "value");
     struct bp_expand_attrs attrs = bp_expand_defaults();
-    struct bp_tensor *one, *wide, *y;
+    struct bp_tensor *one, *wide = NULL, *y = NULL;
     struct onnx_ints shape;
     enum bp_status status;
     const float zero = 0;
@@ -91,6 +91,7 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
     bp_tensor_destroy(one);
     if (status) return status;
     one = y;
+    y = NULL;
     status = bp_op_expand(c->scope, one, NULL, &attrs, &wide);
     if (status == BP_OK) {
         status = bp_op_assign(c->scope, wide, &y);
@@ -128,7 +129,7 @@ enum bp_status onnx_eye_like(struct onnx_call *c)
 {
     struct bp_eye_attrs attrs = bp_eye_defaults();
     uint32_t dtype;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
     struct bp_tensor_info info;
 
     if (!x || (info = onnx_info(x)).rank != 2)

@@ -128,7 +128,7 @@ static enum bp_status elementwise_fold(struct onnx_call *c, const char *op, stru
 
 enum bp_status onnx_variadic(struct onnx_call *c)
 {
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     TRY(elementwise_fold(c, c->node->row->op, &y));
     return onnx_give(c, 0, y);
@@ -137,7 +137,7 @@ enum bp_status onnx_variadic(struct onnx_call *c)
 enum bp_status onnx_mean(struct onnx_call *c)
 {
     struct onnx_chain k = onnx_chain_begin(c);
-    struct bp_tensor *sum;
+    struct bp_tensor *sum = NULL;
 
     TRY(elementwise_fold(c, "add", &sum));
     sum = onnx_chain_take(&k, sum);
@@ -206,7 +206,7 @@ enum bp_status onnx_clip(struct onnx_call *c)
 enum bp_status onnx_gelu(struct onnx_call *c)
 {
     struct bp_gelu_attrs attrs = bp_gelu_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     attrs.approximate = onnx_attr_is(c, "approximate", "tanh", "none");
     TRY(bp_op_gelu(c->scope, x, &attrs, &y));
@@ -217,7 +217,7 @@ enum bp_status onnx_gelu(struct onnx_call *c)
 enum bp_status onnx_swiglu(struct onnx_call *c)
 {
     struct bp_swiglu_attrs attrs = bp_swiglu_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     TRY(onnx_need(c, 2));
     attrs.alpha = onnx_attr_float(c, "alpha", 1);

@@ -7,7 +7,7 @@
 enum bp_status onnx_grid_sample(struct onnx_call *c)
 {
     struct bp_grid_sample_attrs attrs = bp_grid_sample_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     if (onnx_attr_is(c, "mode", "nearest", "linear")) attrs.mode = 1;
     else if (onnx_attr_is(c, "mode", "bicubic", "linear") ||

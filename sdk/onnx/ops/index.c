@@ -8,7 +8,7 @@ static const int64_t all_elements[1] = {-1};
 enum bp_status onnx_topk(struct onnx_call *c)
 {
     struct bp_topk_attrs attrs = bp_topk_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y, *index;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL, *index = NULL;
     struct onnx_ints k;
 
     attrs.k = onnx_attr_int(c, "k", 0);

@@ -56,7 +56,7 @@ enum bp_status onnx_part(struct onnx_call *c, const struct onnx_value *v, int64_
 {
     struct bp_slice_attrs attrs = bp_slice_defaults();
     int64_t end = begin + n;
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     attrs.starts = (struct bp_dims){&begin, 1};
     attrs.ends = (struct bp_dims){&end, 1};
@@ -70,7 +70,7 @@ enum bp_status onnx_at(struct onnx_call *c, const struct onnx_value *v, int64_t 
 {
     struct bp_squeeze_attrs attrs = bp_squeeze_defaults();
     struct onnx_value *part;
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
     enum bp_status status;
 
     TRY(onnx_part(c, v, axis, index, 1, &part));
@@ -84,7 +84,7 @@ static enum bp_status add_axis(struct onnx_call *c, const struct onnx_value *v, 
                                struct onnx_value **out)
 {
     struct bp_unsqueeze_attrs attrs = bp_unsqueeze_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     attrs.axes = (struct bp_dims){&axis, 1};
     TRY(bp_op_unsqueeze(onnx_scope_of(c, v->symbolic), v->tensor, NULL, &attrs, &y));
@@ -97,7 +97,7 @@ static enum bp_status join_some(struct onnx_call *c, struct onnx_value *const *v
 {
     struct bp_concat_attrs concat = bp_concat_defaults();
     struct bp_stack_attrs stack = bp_stack_defaults();
-    struct bp_tensor *x[JOIN_MAX], *y;
+    struct bp_tensor *x[JOIN_MAX], *y = NULL;
     bool symbolic = false;
 
     for (size_t i = 0; i < n; i++) {

@@ -144,7 +144,7 @@ static enum bp_status all_kept(struct onnx_call *c, struct bp_tensor *x)
 {
     struct bp_ones_attrs attrs = bp_ones_defaults();
     struct bp_tensor_info info = onnx_info(x);
-    struct bp_tensor *kept;
+    struct bp_tensor *kept = NULL;
 
     attrs.shape = (struct bp_dims){info.shape, info.rank};
     attrs.dtype = BP_BOOL;
@@ -166,7 +166,7 @@ static enum bp_status is_training(struct onnx_call *c, bool *out)
 enum bp_status onnx_dropout(struct onnx_call *c)
 {
     struct bp_dropout_attrs attrs = bp_dropout_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y, *kept;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL, *kept = NULL;
     bool training;
 
     TRY(onnx_need(c, 1));

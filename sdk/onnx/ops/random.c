@@ -22,7 +22,7 @@ static enum bp_status random_like(const struct onnx_call *c, struct bp_dims *sha
 enum bp_status onnx_normal_like(struct onnx_call *c)
 {
     struct bp_normal_attrs attrs = bp_normal_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     TRY(random_like(c, &attrs.shape, &attrs.dtype));
     attrs.mean = onnx_attr_float(c, "mean", 0);
@@ -34,7 +34,7 @@ enum bp_status onnx_normal_like(struct onnx_call *c)
 enum bp_status onnx_uniform_like(struct onnx_call *c)
 {
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     TRY(random_like(c, &attrs.shape, &attrs.dtype));
     attrs.low = onnx_attr_float(c, "low", 0);

@@ -61,7 +61,7 @@ static enum bp_status resize_all(struct onnx_call *c, const struct changes *all)
 
     if (!all->n) return onnx_identity(c);
     for (int64_t first = 0, n; first < all->n; first += n) {
-        struct bp_tensor *made;
+        struct bp_tensor *made = NULL;
         enum bp_status status;
         for (n = 1; n < AXES_MAX && first + n < all->n; n++)
             if (!resize_alike(&all->at[first + n], &all->at[first])) break;

@@ -164,7 +164,7 @@ static enum bp_status scan_lengthen(struct onnx_call *c, int64_t length, struct 
     struct bp_tensor_info info = onnx_info((*v)->tensor);
     int64_t after[ONNX_RANK_MAX] = {length - info.shape[0]};
     bool symbolic = (*v)->symbolic;
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     if (!after[0]) return BP_OK;
     attrs.after = (struct bp_dims){after, info.rank};

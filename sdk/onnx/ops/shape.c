@@ -9,7 +9,7 @@ static enum bp_status give_reshaped(struct onnx_call *c, struct bp_tensor *x, co
                                     int64_t rank)
 {
     struct bp_reshape_attrs attrs = bp_reshape_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
 
     attrs.shape = (struct bp_dims){rank ? shape : NULL, rank};
     TRY(bp_op_reshape(c->scope, x, NULL, &attrs, &y));
@@ -85,7 +85,7 @@ enum bp_status onnx_squeeze(struct onnx_call *c)
 {
     struct bp_squeeze_attrs attrs = bp_squeeze_defaults();
     struct onnx_ints axes;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_ints_of(c, "axes", 13, 1, &axes));
@@ -98,7 +98,7 @@ enum bp_status onnx_unsqueeze(struct onnx_call *c)
 {
     struct bp_unsqueeze_attrs attrs = bp_unsqueeze_defaults();
     struct onnx_ints axes;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_ints_of(c, "axes", 13, 1, &axes));
@@ -114,7 +114,7 @@ enum bp_status onnx_expand(struct onnx_call *c)
     int64_t shape[ONNX_RANK_MAX];
     struct bp_tensor_info info;
     struct onnx_ints given;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
     int64_t rank, more;
 
     TRY(onnx_need(c, 1));
@@ -138,7 +138,7 @@ enum bp_status onnx_tile(struct onnx_call *c)
 {
     struct bp_tile_attrs attrs = bp_tile_defaults();
     int64_t repeats[ONNX_RANK_MAX], tiles, axis;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
     struct onnx_ints given;
 
     TRY(onnx_need(c, 1));
@@ -170,7 +170,7 @@ enum bp_status onnx_slice(struct onnx_call *c)
     struct bp_strided_slice_attrs copy = bp_strided_slice_defaults();
     struct bp_slice_attrs attrs = bp_slice_defaults();
     struct onnx_ints starts, ends, axes, steps = {NULL, -1};
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_ints_of(c, "starts", 10, 1, &starts));
@@ -255,7 +255,7 @@ enum bp_status onnx_pad(struct onnx_call *c)
 {
     int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
     struct bp_pad_attrs attrs = bp_pad_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     TRY(read_pads(c, onnx_info(x).rank, before, after));
@@ -277,7 +277,7 @@ enum bp_status onnx_center_crop_pad(struct onnx_call *c)
     int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
     struct onnx_ints extents, axes = onnx_attr_ints(c, "axes");
     struct bp_pad_attrs attrs = bp_pad_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
     struct bp_tensor_info info;
 
     TRY(onnx_need(c, 2));
@@ -306,7 +306,7 @@ enum bp_status onnx_trilu(struct onnx_call *c)
     struct bp_triu_attrs upper = bp_triu_defaults();
     struct bp_tril_attrs lower = bp_tril_defaults();
     struct onnx_ints k;
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_in_ints(c, 1, &k));
@@ -319,7 +319,7 @@ enum bp_status onnx_trilu(struct onnx_call *c)
 enum bp_status onnx_depth_to_space(struct onnx_call *c)
 {
     struct bp_depth_to_space_attrs attrs = bp_depth_to_space_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     attrs.block = onnx_attr_int(c, "blocksize", 1);
@@ -331,7 +331,7 @@ enum bp_status onnx_depth_to_space(struct onnx_call *c)
 enum bp_status onnx_space_to_depth(struct onnx_call *c)
 {
     struct bp_space_to_depth_attrs attrs = bp_space_to_depth_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
 
     TRY(onnx_need(c, 1));
     attrs.block = onnx_attr_int(c, "blocksize", 1);

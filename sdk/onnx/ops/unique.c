@@ -159,7 +159,7 @@ enum bp_status onnx_unique(struct onnx_call *c)
     const Onnx__AttributeProto *along = onnx_attr(c->node, "axis");
     bool sorted = onnx_attr_int(c, "sorted", 1) != 0;
     struct bp_reshape_attrs flat = bp_reshape_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *list;
+    struct bp_tensor *x = onnx_in(c, 0), *list = NULL;
     const int64_t all_elements = -1;
     int64_t axis;
     struct bp_tensor_info info;

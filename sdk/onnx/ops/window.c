@@ -101,7 +101,7 @@ static enum bp_status pool_window(struct onnx_call *c, struct bp_tensor **out_x,
 enum bp_status onnx_average_pool(struct onnx_call *c)
 {
     struct bp_avg_pool_attrs attrs = bp_avg_pool_defaults();
-    struct bp_tensor *x, *y;
+    struct bp_tensor *x, *y = NULL;
     struct window w;
 
     TRY(pool_window(c, &x, &w));
@@ -114,7 +114,7 @@ enum bp_status onnx_average_pool(struct onnx_call *c)
 enum bp_status onnx_lp_pool(struct onnx_call *c)
 {
     struct bp_lp_pool_attrs attrs = bp_lp_pool_defaults();
-    struct bp_tensor *x, *y;
+    struct bp_tensor *x, *y = NULL;
     struct window w;
 
     TRY(pool_window(c, &x, &w));
@@ -146,7 +146,7 @@ static enum bp_status pool_with_index(struct onnx_call *c, struct bp_tensor *x,
 enum bp_status onnx_max_pool(struct onnx_call *c)
 {
     struct bp_max_pool_attrs attrs = bp_max_pool_defaults();
-    struct bp_tensor *x, *y;
+    struct bp_tensor *x, *y = NULL;
     struct window w;
 
     TRY(pool_window(c, &x, &w));
@@ -162,7 +162,7 @@ static enum bp_status give_padded(struct onnx_call *c, struct bp_tensor *y, stru
     struct bp_pad_attrs attrs = bp_pad_defaults();
     struct bp_tensor_info info = onnx_info(y);
     int64_t after[ONNX_RANK_MAX] = {0};
-    struct bp_tensor *padded;
+    struct bp_tensor *padded = NULL;
     enum bp_status status;
 
     for (uint32_t i = 0; i < info.rank; i++) after[i] = shape.at[i] - info.shape[i];
@@ -177,7 +177,7 @@ static enum bp_status give_padded(struct onnx_call *c, struct bp_tensor *y, stru
 enum bp_status onnx_max_unpool(struct onnx_call *c)
 {
     struct bp_max_unpool_attrs attrs = bp_max_unpool_defaults();
-    struct bp_tensor *x, *index = onnx_in(c, 1), *y;
+    struct bp_tensor *x, *index = onnx_in(c, 1), *y = NULL;
     struct onnx_ints given;
     struct bp_tensor_info info;
     struct window w;
@@ -253,7 +253,7 @@ enum bp_status onnx_conv(struct onnx_call *c)
 enum bp_status onnx_deform_conv(struct onnx_call *c)
 {
     struct bp_deform_conv_attrs attrs = bp_deform_conv_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
     struct window w;
 
     TRY(onnx_need(c, 3));
@@ -277,7 +277,7 @@ enum bp_status onnx_deform_conv(struct onnx_call *c)
 enum bp_status onnx_conv_integer(struct onnx_call *c)
 {
     struct bp_conv_integer_attrs attrs = bp_conv_integer_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
     struct window w;
 
     TRY(conv_window(c, 1, &w));
@@ -291,7 +291,7 @@ enum bp_status onnx_conv_integer(struct onnx_call *c)
 enum bp_status onnx_qlinear_conv(struct onnx_call *c)
 {
     struct bp_qlinear_conv_attrs attrs = bp_qlinear_conv_defaults();
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
     struct window w;
 
     TRY(conv_window(c, 3, &w));
@@ -328,7 +328,7 @@ enum bp_status onnx_conv_transpose(struct onnx_call *c)
     bool lower = onnx_attr_is(c, "auto_pad", "SAME_LOWER", "NOTSET");
     int64_t y_extent[AXES_MAX];
     const int64_t *x_extent;
-    struct bp_tensor *y;
+    struct bp_tensor *y = NULL;
     struct window w;
 
     TRY(conv_window(c, 1, &w));

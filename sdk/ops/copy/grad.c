@@ -82,7 +82,7 @@ static enum bp_status add_part(struct bp_grad *g, uint32_t i, int64_t axis, int6
 {
     struct bp_slice_grad_attrs a = bp_slice_grad_defaults();
     int64_t end = at + g->out[i]->shape[axis];
-    struct bp_tensor *part, *sum;
+    struct bp_tensor *part = NULL, *sum = NULL;
     enum bp_status status;
 
     a.axes = (struct bp_dims){&axis, 1};

@@ -30,6 +30,7 @@ static void recurrent_cut(struct bp_compose *c, struct bp_tensor *x, int64_t axi
 {
     struct bp_split_attrs a = {.size = sizeof a, .axis = axis, .sections = n};
 
+    for (int64_t i = 0; i < n; i++) out[i] = NULL;
     if (c->status == BP_OK) c->status = bp_op_split(c->scope, x, NULL, &a, out, (size_t)n);
     for (int64_t i = 0; i < n; i++) out[i] = c->status ? NULL : bp_compose_take(c, out[i]);
 }
@@ -40,7 +41,7 @@ static void recurrent_slices(struct bp_compose *c, struct bp_tensor *x, int64_t 
 {
     int64_t size[PARTS_MAX], parts = (n + PARTS_MAX - 1) / PARTS_MAX;
     struct bp_split_attrs a = {.size = sizeof a, .sizes = {size, parts}};
-    struct bp_tensor *part[PARTS_MAX];
+    struct bp_tensor *part[PARTS_MAX] = {NULL};
 
     if (parts == 1) {
         recurrent_cut(c, x, 0, n, out);
@@ -58,7 +59,7 @@ static struct bp_tensor *recurrent_joined(struct bp_compose *c, struct bp_tensor
                                           int64_t n, int64_t axis)
 {
     struct bp_concat_attrs a = {.size = sizeof a, .axis = axis};
-    struct bp_tensor *part[PARTS_MAX];
+    struct bp_tensor *part[PARTS_MAX] = {NULL};
     int64_t parts = (n + PARTS_MAX - 1) / PARTS_MAX;
 
     for (int64_t i = 0; i < parts; i++) {
