@@ -4,6 +4,7 @@
  * computed again, and visited backwards (reverse accumulation: the gradient of a value is the sum
  * of the gradients that its readers contribute). The gradients of each of these calls are found in
  * the same way. */
+#include "../call/shape.h"
 #include "../graph/graph.h"
 
 #include <backplane/ops.h>
@@ -262,8 +263,7 @@ static enum bp_status check_given(const struct bp_invocation *inv, const struct 
                             "%s: out_dx[%u]: expected NULL, as the scope is a graph", op, i);
         snprintf(what, sizeof what, "out_dx[%u]", i);
         type.dtype = x->dtype;
-        type.rank = x->rank;
-        memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
+        bp_shape_copy(&type, x);
         TRY(bp_given_check(inv, what, dx[i], &type));
         TRY(bp_tensor_check_write(op, what, dx[i]));
         if (dx[i]->view.flags & BP_VIEW_STRIDED && bp_view_overlaps_itself(&dx[i]->view))

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 enum { ARENA_ALIGNMENT = 64 };
-static const uint64_t max_bytes = UINT64_MAX /
-                                  4; /* of a value, and of the arena: sums do not wrap */
+/* The most bytes of a value, and of the arena, so that sums do not wrap. */
+static const uint64_t max_bytes = UINT64_MAX / 4;
 
 /* A free range of the arena. The ranges are sorted, and two of them never touch. */
 struct range {

@@ -100,6 +100,22 @@ Test(gradient_given, may_be_a_view_of_its_gradient)
     call_finish(&c);
 }
 
+Test(gradient_given, may_be_a_scalar)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 0, NULL, F32(3)), *dy = NULL, *y = NULL;
+    struct bp_tensor *dx = tensor_of(&f, BP_F32, 0, NULL, F32(-1));
+    struct bp_arg in = {&x, 1};
+    struct bp_call call = {.size = sizeof call, .op = "square", .in = &in, .n_in = 1};
+
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    dy = tensor_of(&f, BP_F32, 0, NULL, F32(10));
+    OK(bp_call_gradient(f.scope, &call, &y, &dy, 1, (const uint8_t[]){1}, &dx, 1));
+    expect_bytes(&f, dx, F32(60), 4);
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(dy), bp_tensor_destroy(dx);
+    fixture_finish(&f);
+}
+
 Test(gradient_given, is_zeroed_for_a_gradient_of_zero)
 {
     struct call_of c;
