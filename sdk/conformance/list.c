@@ -325,8 +325,12 @@ static void add_others(struct list *list)
     size_t n = 0;
 
     if (!has) abort();
-    for (size_t r = 0; r < list->n_row; r++) /* an assign whose row cannot run is a copy */
-        if (list->row[r].usable || strcmp(list->row[r].op, "assign")) has[n++] = list->row[r].op;
+    for (size_t r = 0; r < list->n_row; r++) {
+        /* An operator whose rows cannot run is run as if it had none. */
+        const struct bp_opinfo *op = bp_opinfo_find(list->row[r].op);
+        bool without = op && (needs_no_row(op) || op->flags & BP_OP_EXPAND);
+        if (list->row[r].usable || !without) has[n++] = list->row[r].op;
+    }
     qsort(has, n, sizeof *has, compare_names);
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
