@@ -8,10 +8,18 @@
 #define OPS_WORDS_ENUMS_H
 
 #define ATTR_ENUMS(E) \
-    E(ctc_reduction) E(dropout_mode) E(grid_padding) E(grid_mode) E(gru_gates) \
+    E(activation) E(ctc_reduction) E(dropout_mode) E(grid_padding) E(grid_mode) E(gru_gates) \
     E(kl_div_reduction) E(lstm_gates) E(pad_mode) E(put_mode) E(reduction_mode) E(resize_mode) \
     E(resize_coordinates) E(resize_nearest) E(rnn_activation) E(rnn_direction) E(segment_mode)
 
+#define ENUM_activation(X) \
+    X(activation, NONE, 0, "none") X(activation, RELU, 1, "relu") \
+    X(activation, LEAKY_RELU, 2, "leaky_relu") X(activation, CLIP, 3, "clip") \
+    X(activation, SIGMOID, 4, "sigmoid") X(activation, TANH, 5, "tanh") \
+    X(activation, HARD_SIGMOID, 6, "hard_sigmoid") X(activation, HARD_SWISH, 7, "hard_swish") \
+    X(activation, SILU, 8, "silu") X(activation, GELU, 9, "gelu") \
+    X(activation, GELU_TANH, 10, "gelu with approximate 1") X(activation, MISH, 11, "mish") \
+    X(activation, ELU, 12, "elu") X(activation, SOFTPLUS, 13, "softplus")
 #define ENUM_ctc_reduction(X) \
     X(ctc_reduction, NONE, 0, "none, each value") \
     X(ctc_reduction, MEAN, 1, "the mean of each over its label length (at least 1)") \

@@ -21,7 +21,8 @@ static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, i
 
 enum bp_status bp_infer_matmul(struct bp_invocation *inv)
 {
-    const struct bp_matmul_attrs *t = inv->attrs;
+    const struct bp_matmul_attrs *t = inv->attrs; /* or those of an operator that begin so */
+    const char *op = inv->row->info.name;
     const struct bp_view *a = bp_invocation_in(inv, 0), *b = bp_invocation_in(inv, 1);
     static const uint32_t both[] = {0, 1};
     struct bp_type *out = &inv->out[0];
@@ -29,17 +30,17 @@ enum bp_status bp_infer_matmul(struct bp_invocation *inv)
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank, at;
 
     if (!a->rank || !b->rank)
-        return bp_error(BP_ERR_INVALID, "matmul: a and b need at least one axis");
+        return bp_error(BP_ERR_INVALID, "%s: a and b need at least one axis", op);
     if ((a->rank == 1 && t->transpose_a) || (b->rank == 1 && t->transpose_b))
-        return bp_error(BP_ERR_INVALID, "matmul: a side of one axis cannot be transposed");
+        return bp_error(BP_ERR_INVALID, "%s: a side of one axis cannot be transposed", op);
     matmul_matrix(a, false, t->transpose_a, &m, &k);
     matmul_matrix(b, true, t->transpose_b, &k2, &n);
     if (k != k2) {
         char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID,
-                        "matmul: a is %s%s and b is %s%s: a has %" PRId64 " columns, b %" PRId64
+                        "%s: a is %s%s and b is %s%s: a has %" PRId64 " columns, b %" PRId64
                         " rows",
-                        bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x),
+                        op, bp_type_text(a->dtype, a->rank, a->shape, x, sizeof x),
                         t->transpose_a ? " transposed" : "",
                         bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y),
                         t->transpose_b ? " transposed" : "", k, k2);
