@@ -149,7 +149,7 @@ void cases_fused_conv(struct case_builder *builder)
     in_place(builder, channels_innermost(conv_case(builder, point, none)), "last.point");
     in_place(builder, conv_case(builder, "1x3x7+4x3x3+4+1x4x5", relu), "small");
     case_end(builder, channels_innermost(conv_case(builder, point, relu)), "last.point");
-    case_real(builder, channels_innermost(conv_case(builder, "2x33x11x13+40x33x3x3+40+2x40x9x11",
+    case_real(builder, channels_innermost(conv_case(builder, "2x33x13x15+40x33x3x3+40+2x40x11x13",
                                                     relu)), 1, "last.real");
     case_layouts(builder, conv_case(builder, "2x3x9+4x3x3+4+2x4x7", relu), "1d.laid", false);
 }
@@ -190,7 +190,7 @@ void cases_fused_matmul(struct case_builder *builder)
     fused_matmul_shapes(builder);
     in_place(builder, matmul_case(builder, "31x33+33x37+37+31x37", gelu), "large");
     in_place(builder, matmul_case(builder, "5x7+7x9+-+5x9", relu), "small");
-    case_real(builder, matmul_case(builder, "67x129+129x97+97+67x97", gelu), 1, "real");
+    case_real(builder, matmul_case(builder, "131x65+65x97+97+131x97", gelu), 1, "real");
     case_real(builder, matmul_case(builder, "2x31x65+65x66+66+2x31x66", none), 1, "real.batches");
     made = matmul_case(builder, "67x129+97x129+97+-", relu);
     made->attrs.fused_matmul.transpose_b = 1;

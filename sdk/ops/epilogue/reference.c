@@ -32,8 +32,8 @@ struct epilogue {
     double alpha, beta;
 };
 
-/* Returns by how much a number of that size, which may be off by `bound` units, is rounded to a half
- * type, in the same units. The error may move it to a binade with larger steps. */
+/* Returns by how much a number of that size, which may be off by `bound` units, is rounded to a
+ * half type, in the same units. The error may move it to a binade with larger steps. */
 static long double epilogue_half(const struct num_type *type, long double v, long double bound)
 {
     long double unit = num_unit(num_accumulate(type));

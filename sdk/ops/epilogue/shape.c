@@ -4,7 +4,6 @@
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
-#include <ops/common/words_enums.h>
 #include <stddef.h>
 
 /* The attributes begin with those of conv and of matmul. */
@@ -14,17 +13,15 @@ _Static_assert(offsetof(struct bp_fused_matmul_attrs, activation) ==
                    sizeof(struct bp_matmul_attrs),
                "begins as matmul");
 
-#define COUNT_VALUE(name, value, number, meaning) +1
-enum { ACTIVATIONS = 0 ENUM_activation(COUNT_VALUE) };
-#undef COUNT_VALUE
-
 static enum bp_status activation_check(const char *op, int64_t activation)
 {
-    if (activation >= 0 && activation < ACTIVATIONS) return BP_OK;
+    const int last = BP_ACTIVATION_SOFTPLUS;
+
+    if (activation >= 0 && activation <= last) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: attribute activation is %" PRId64
                     ", expected 0 to %d, a value of enum bp_activation",
-                    op, activation, ACTIVATIONS - 1);
+                    op, activation, last);
 }
 
 enum bp_status bp_values_fused_conv(const void *attrs)
