@@ -6,6 +6,7 @@
 #include "walk.h"
 #include <backplane/attrs.h>
 #include <ops/common/kernel_formulas.h>
+#include <string.h>
 
 /* The plugin's own kernels keep indices in arrays of WALK_RANK. */
 static enum bp_status cpu_accepts(void *self, const struct bp_prep *prep)
@@ -49,6 +50,17 @@ int cpu_number(const struct bp_kernel *row)
 int cpu_level(const struct bp_kernel *row)
 {
     return known[row - rows].level;
+}
+
+const struct bp_kernel *cpu_row_find(const struct cpu *self, const char *op, uint8_t dtype)
+{
+    const struct bp_kernel *best = NULL;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!rows[i].prepare && rows[i].types[0] >> dtype & 1 && self->isa >= known[i].level &&
+            !strcmp(rows[i].op, op) && (!best || rows[i].priority > best->priority))
+            best = &rows[i];
+    return best;
 }
 
 static enum bp_status cpu_usable(void *p, const struct bp_kernel *kernel)

@@ -7,12 +7,17 @@
 #include <backplane/kernel.h>
 #include <dialect/portable.h>
 
+struct cpu;
 extern const struct bp_kernels cpu_kernels;
 
 /* The number of a kernel row among the rows that share its function, and the row's instruction
  * level (enum cpu_isa). */
 int cpu_number(const struct bp_kernel *row);
 int cpu_level(const struct bp_kernel *row);
+
+/* Finds the plugin's own row of an operator without a plan, for a dtype of its variable T: that of
+ * the highest instruction level that this machine has. NULL: there is none. */
+const struct bp_kernel *cpu_row_find(const struct cpu *self, const char *op, uint8_t dtype);
 
 /* limits.c: refuse calls that a row does not support, and request workspace. */
 #define X(op) \

@@ -26,16 +26,18 @@ struct plan {
                               other */
     uint64_t workspace;
     uint64_t packed; /* bytes that this plan was the first to pack */
+    struct onednn_epilogue epilogue;
+    uint64_t sum_at; /* with a residual: where the result of the primitive is in the workspace */
 };
 
-/* Whether the implementation is one of oneDNN's reference implementations, which are slow:
- * "ref:any", "gemm:ref". */
-static bool is_reference(const struct onednn *dnnl, const_dnnl_primitive_desc_t desc)
+/* Whether the implementation has this word in its name. Reference implementations, which are slow,
+ * are "ref:any", "gemm:ref"; those by GEMM are "gemm:jit", "x64:gemm:jit". */
+static bool onednn_is(const struct onednn *dnnl, const_dnnl_primitive_desc_t desc, const char *word)
 {
     const char *name = "";
 
     dnnl->dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-    return strstr(name, "ref") != NULL;
+    return strstr(name, word) != NULL;
 }
 
 static uint64_t onednn_size_of(const struct onednn *dnnl, const struct onednn_desc *desc)
@@ -54,7 +56,7 @@ static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_pr
     uint64_t size = made ? onednn_size_of(dnnl, scratch) : 0;
 
     if (size > plan->scratch_size) plan->scratch_size = size;
-    made = made && !is_reference(dnnl, desc) && !dnnl->dnnl_primitive_create(out, desc);
+    made = made && !onednn_is(dnnl, desc, "ref") && !dnnl->dnnl_primitive_create(out, desc);
     dnnl->dnnl_primitive_desc_destroy(desc);
     return made;
 }
@@ -87,19 +89,31 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     return primitive_init(dnnl, plan, desc, &t->reorder, &t->scratch);
 }
 
+/* attr: of the product; plain: of reorders. */
 static bool plan_init(const struct onednn *dnnl, struct plan *plan,
-                      const struct onednn_recipe *recipe, const_dnnl_primitive_attr_t attr)
+                      const struct onednn_recipe *recipe, dnnl_primitive_attr_t attr,
+                      const_dnnl_primitive_attr_t plain)
 {
     dnnl_primitive_desc_t desc;
-    bool good = true;
+    bool adds = plan->epilogue.copy != NULL, good = true;
 
-    if (!onednn_recipe_describe(dnnl, recipe, attr, &desc)) return false;
+    if ((adds && !onednn_attr_add(dnnl, attr)) ||
+        !onednn_recipe_describe(dnnl, recipe, attr, &desc))
+        return false;
+    if (adds && onednn_is(dnnl, desc, "gemm")) {
+        dnnl->dnnl_primitive_desc_destroy(desc);
+        return false;
+    }
     plan->tensors = recipe->slots;
     for (int i = 0; i < recipe->slots && good; i++)
-        good = tensor_init(dnnl, plan, i, &recipe->slot[i], desc, attr);
+        good = tensor_init(dnnl, plan, i, &recipe->slot[i], desc, plain);
     good = primitive_init(dnnl, plan, desc, &plan->run, &plan->scratch) && good;
     for (int i = 0; i < recipe->slots; i++) plan->tensor[i].at += plan->scratch_size;
     plan->workspace += plan->scratch_size;
+    if (plan->epilogue.add && good) {
+        plan->sum_at = plan->workspace;
+        plan->workspace += onednn_size_of(dnnl, &plan->tensor[plan->tensors - 1].lies);
+    }
     return good;
 }
 
@@ -209,20 +223,32 @@ static bool pack_constants(struct cpu *self, struct plan *plan, const struct bp_
     return true;
 }
 
+static bool onednn_attr_create(const struct onednn *dnnl, dnnl_primitive_attr_t *out)
+{
+    if (dnnl->dnnl_primitive_attr_create(out)) return false;
+    dnnl->dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    return true;
+}
+
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out)
 {
     const struct onednn *dnnl = onednn_opened();
-    struct plan made = {.width = (int)prep->width};
-    dnnl_primitive_attr_t attr;
+    struct plan made = {.width = (int)prep->width, .epilogue.images = 1};
+    dnnl_primitive_attr_t attr, plain;
 
-    if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
-    dnnl->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (recipe->epilogue) made.epilogue = *recipe->epilogue;
+    if (!onednn_attr_create(dnnl, &attr)) return BP_ERR_UNSUPPORTED;
+    if (!onednn_attr_create(dnnl, &plain)) {
+        dnnl->dnnl_primitive_attr_destroy(attr);
+        return BP_ERR_UNSUPPORTED;
+    }
     struct cpu_team_setting before = cpu_team_begin(made.width); /* oneDNN divides work here */
-    bool good = plan_init(dnnl, &made, recipe, attr);
+    bool good = plan_init(dnnl, &made, recipe, attr, plain);
     bool room = !good || pack_constants(self, &made, prep, recipe);
     cpu_team_end(before);
     dnnl->dnnl_primitive_attr_destroy(attr);
+    dnnl->dnnl_primitive_attr_destroy(plain);
 
     struct plan *plan = NULL;
     if (good && room)
@@ -249,8 +275,20 @@ void cpu_dnnl_plan_destroy(void *p, const struct bp_kernel *kernel, void *plan)
     self->host->release(self->host->ctx, plan, sizeof(struct plan));
 }
 
+/* Where input i or the output (i: the number of the last tensor) of an image is. */
+static void *plan_data(const struct plan *plan, const struct bp_launch *launch, int i,
+                       int64_t image)
+{
+    const struct onednn_epilogue *then = &plan->epilogue;
+
+    if (i < plan->tensors - 1)
+        return (char *)launch->in[i]->data + (i ? 0 : (uint64_t)image * then->x_step);
+    return then->add ? (char *)launch->workspace + plan->sum_at
+                     : (char *)launch->out[0]->data + (uint64_t)image * then->y_step;
+}
+
 static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream,
-                     const struct bp_launch *launch)
+                     const struct bp_launch *launch, int64_t image)
 {
     const struct tensor *result = &plan->tensor[plan->tensors - 1];
     struct memories m = {.n = 0};
@@ -259,7 +297,7 @@ static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_st
 
     for (int i = 0; i < plan->tensors && good; i++) {
         const struct tensor *t = &plan->tensor[i];
-        void *data = t == result ? launch->out[0]->data : launch->in[i]->data;
+        void *data = plan_data(plan, launch, i, image);
         void *there = t->pack ? t->pack->data : t->reorder ? workspace + t->at : data;
         if (t->reorder && t != result)
             good = reorder_run(dnnl, t, stream, data, there, workspace);
@@ -268,8 +306,9 @@ static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_st
     good = good && dnnl->dnnl_primitive_execute(plan->run, stream, m.n, m.arg) == dnnl_success;
     memories_finish(dnnl, &m);
     if (good && result->reorder)
-        good = reorder_run(dnnl, result, stream, launch->out[0]->data, workspace + result->at,
-                           workspace);
+        good = reorder_run(dnnl, result, stream,
+                           plan_data(plan, launch, plan->tensors - 1, image),
+                           workspace + result->at, workspace);
     return good;
 }
 
@@ -277,17 +316,26 @@ enum bp_status onednn_plan_run(const struct bp_launch *launch)
 {
     const struct onednn *dnnl = onednn_opened();
     const struct plan *plan = launch->plan;
+    const struct onednn_epilogue *then = &plan->epilogue;
+    void *sum = then->add ? (char *)launch->workspace + plan->sum_at : NULL;
     struct cpu *self = launch->self;
+    enum bp_status status = onednn_epilogue_begin(launch, then);
     dnnl_stream_t stream;
+    bool good = true;
 
+    if (status) return status;
     if (dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags))
         return bp_fail(self->host, BP_ERR_MEMORY, "%s: oneDNN gives no stream",
                        launch->kernel->name);
-    struct cpu_team_setting before = cpu_team_begin(plan->width);
-    bool good = plan_run(dnnl, plan, stream, launch);
-    cpu_team_end(before);
+    for (int64_t image = 0; image < then->images && good && !status; image++) {
+        struct cpu_team_setting before = cpu_team_begin(plan->width);
+        good = plan_run(dnnl, plan, stream, launch, image);
+        cpu_team_end(before);
+        if (good && (then->add || then->activate))
+            status = onednn_epilogue_run(launch, then, image, sum);
+    }
     dnnl->dnnl_stream_destroy(stream);
-    if (good) return BP_OK;
+    if (good) return status;
     return bp_fail(self->host, BP_ERR_DEVICE,
                    "%s: oneDNN failed to run it; BP_CPU_DNNL=off computes without it",
                    launch->kernel->name);

@@ -6,12 +6,16 @@
  * launch. Scratch memory is in the workspace too, so several launches of one plan may run at the
  * same time. Threads are OpenMP's (team.c).
  *
+ * Products with an epilogue (onednn_fused.c) run the plugin's rows of add and of the activation
+ * over the result of the primitive; small convolutions let the primitive add: decision 0025.
+ *
  * There is no kernel row for softmax: oneDNN's softmax is not faster than the plugin's, and for a
  * row with a NaN it leaves the other elements finite. */
 #ifndef CPU_ONEDNN_H
 #define CPU_ONEDNN_H
 
 #include "cpu.h"
+#include <backplane/attrs.h>
 #include <dnnl.h>
 #include <stdbool.h>
 
@@ -24,8 +28,11 @@
     X(dnnl_memory_desc_equal) \
     X(dnnl_memory_desc_get_size) \
     X(dnnl_memory_destroy) \
+    X(dnnl_post_ops_create) \
+    X(dnnl_post_ops_destroy) \
     X(dnnl_primitive_attr_create) \
     X(dnnl_primitive_attr_destroy) \
+    X(dnnl_primitive_attr_set_post_ops) \
     X(dnnl_primitive_attr_set_scratchpad_mode) \
     X(dnnl_primitive_create) \
     X(dnnl_primitive_desc_destroy) \
@@ -45,6 +52,7 @@
     X(dnnl_dilated_deconvolution_forward_desc_init) \
     X(dnnl_matmul_desc_init) \
     X(dnnl_memory_desc_init_by_strides) \
+    X(dnnl_post_ops_append_sum) \
     X(dnnl_primitive_desc_create)
 
 /* X(function, parameters): those of version 3 only; all return dnnl_status_t. */
@@ -67,7 +75,9 @@
                                              dnnl_data_type_t, const dnnl_dim_t *strides)) \
     X(dnnl_memory_desc_create_with_tag, \
       (void **out, int rank, const dnnl_dim_t *shape, dnnl_data_type_t, dnnl_format_tag_t)) \
-    X(dnnl_memory_desc_destroy, (void *desc))
+    X(dnnl_memory_desc_destroy, (void *desc)) \
+    X(dnnl_post_ops_append_sum, \
+      (dnnl_post_ops_t, float scale, int32_t zero_point, dnnl_data_type_t))
 
 enum { ONEDNN_ALIGNMENT = 64 }; /* in bytes, of scratch memory and packed constants */
 
@@ -135,13 +145,44 @@ struct onednn_window {
     bool transposed; /* a transposed convolution, which oneDNN calls deconvolution */
 };
 
+/* onednn_fused.c: what follows a product: the residual is added, and an activation is applied. The
+ * rows are the plugin's own. */
+struct onednn_epilogue {
+    /* At most one of these is set; neither: there is no residual. */
+    const struct bp_kernel *add;  /* the row of add, which reads the primitive's result */
+    const struct bp_kernel *copy; /* the row of assign: the residual is copied to y, unless it is
+                                     there, and the primitive adds to y */
+    const struct bp_kernel *activate; /* the row of the activation; NULL: there is none */
+    union {
+        struct bp_clip_attrs numbers; /* of operators whose attributes are at most two F64, too */
+        struct bp_gelu_attrs gelu;
+    } attrs; /* of the activation */
+    /* A convolution of many images is computed image by image, so that the epilogue finds the
+     * result in the cache. */
+    int64_t images;                  /* 1: all at once */
+    uint64_t x_step, y_step, r_step; /* bytes from image to image of x, y and the residual */
+    bool flat; /* y and the residual have no gaps and the same order of elements */
+};
+
+/* Copies the residual to y if the primitive adds to y. */
+enum bp_status onednn_epilogue_begin(const struct bp_launch *launch,
+                                     const struct onednn_epilogue *then);
+/* Adds the residual to the result of the primitive, which lies in `sum` in the layout of y, writes
+ * y, and applies the activation. sum NULL: y has the sum. */
+enum bp_status onednn_epilogue_run(const struct bp_launch *launch,
+                                   const struct onednn_epilogue *then, int64_t image, void *sum);
+
 /* The description of a plan: slots in the order of the launch's inputs, then the output. */
 struct onednn_recipe {
     const struct onednn_window *window; /* of a convolution; NULL: a product of matrices */
-    struct onednn_slot slot[4];         /* src, weights, of a convolution perhaps bias, dst */
+    const struct onednn_epilogue *epilogue; /* NULL: none. Its steps are those of the launch: the
+                                               slots describe one image */
+    struct onednn_slot slot[4];             /* src, weights, perhaps bias, dst */
     int slots;
 };
 
+/* onednn_calls.c: lets a primitive with these attributes add its result to the output. */
+bool onednn_attr_add(const struct onednn *dnnl, dnnl_primitive_attr_t attr);
 /* onednn_calls.c: creates the description of the recipe's primitive. */
 bool onednn_recipe_describe(const struct onednn *dnnl, const struct onednn_recipe *recipe,
                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out);
@@ -168,9 +209,16 @@ void onednn_pack_release(struct cpu *self, struct onednn_pack *pack);
 
 /* Creates the plan. BP_ERR_UNSUPPORTED: the library has no implementation, or for one of its parts
  * only the reference implementation, which is some hundred times slower than the plugin's kernel
- * rows. */
+ * rows, or for a primitive that adds one by GEMM, which becomes several times slower. */
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out);
+
+/* onednn_conv.c, onednn_matmul.c: prepare a call of conv or matmul, or of an operator whose inputs
+ * and attributes begin so, with a bias at input 2 and an epilogue (NULL: none). */
+enum bp_status onednn_conv_prepare(struct cpu *self, const struct bp_prep *prep,
+                                   const struct onednn_epilogue *epilogue, struct bp_plan *out);
+enum bp_status onednn_matmul_prepare(struct cpu *self, const struct bp_prep *prep,
+                                     const struct onednn_epilogue *epilogue, struct bp_plan *out);
 
 /* Runs the launch's plan on the launch's data. */
 enum bp_status onednn_plan_run(const struct bp_launch *launch);

@@ -208,6 +208,20 @@ bool onednn_desc_equal(const struct onednn *dnnl, const struct onednn_desc *a,
     return dnnl->dnnl_memory_desc_equal(onednn_desc_pointer(a), onednn_desc_pointer(b));
 }
 
+bool onednn_attr_add(const struct onednn *dnnl, dnnl_primitive_attr_t attr)
+{
+    dnnl_post_ops_t ops;
+    bool good;
+
+    if (dnnl->dnnl_post_ops_create(&ops)) return false;
+    good = !(dnnl->major == 2
+                 ? dnnl->two.dnnl_post_ops_append_sum(ops, 1)
+                 : dnnl->three.dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef)) &&
+           !dnnl->dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl->dnnl_post_ops_destroy(ops);
+    return good;
+}
+
 static bool describe_two(const struct onednn *dnnl, const struct onednn_recipe *recipe,
                          const dnnl_memory_desc_t *const *desc, const_dnnl_primitive_attr_t attr,
                          dnnl_primitive_desc_t *out)

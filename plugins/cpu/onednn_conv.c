@@ -75,6 +75,7 @@ struct conv {
     struct onednn_desc x, w, b, y, any_x, any_w, any_y;
     struct onednn_window window;
     bool bias, constant; /* whether there is a bias; whether w is constant */
+    const struct onednn_epilogue *epilogue;
 };
 
 static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp_prep *prep)
@@ -107,6 +108,7 @@ static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *p
 {
     struct onednn_recipe recipe = {
         .window = &c->window,
+        .epilogue = c->epilogue,
         .slots = 2,
         .slot = {{DNNL_ARG_SRC, &c->x, stays ? &c->x : &c->any_x, stays ? 0 : dnnl_query_src_md,
                   false},
@@ -128,10 +130,13 @@ static enum bp_status conv_plan(struct cpu *self, const struct bp_prep *prep, co
         enum bp_status status = onednn_conv_make(self, prep, c, true, out);
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
+    if (c->epilogue && c->epilogue->copy)
+        return BP_ERR_UNSUPPORTED; /* the residual lies in the output's layout, not in oneDNN's */
     return onednn_conv_make(self, prep, c, false, out);
 }
 
-enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
+enum bp_status onednn_conv_prepare(struct cpu *self, const struct bp_prep *prep,
+                                   const struct onednn_epilogue *epilogue, struct bp_plan *out)
 {
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
     const struct bp_view *bias = prep->n_in > 2 ? prep->in[2] : NULL;
@@ -142,12 +147,18 @@ enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct
         return BP_ERR_UNSUPPORTED;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */
-    const struct onednn *dnnl = onednn_open(p);
+    const struct onednn *dnnl = onednn_open(self);
     if (!dnnl) return BP_ERR_UNSUPPORTED;
-    enum bp_status status = conv_init(dnnl, &c, prep) ? conv_plan(p, prep, &c, out)
-                                                      : BP_ERR_UNSUPPORTED;
+    bool good = conv_init(dnnl, &c, prep);
+    c.epilogue = epilogue;
+    enum bp_status status = good ? conv_plan(self, prep, &c, out) : BP_ERR_UNSUPPORTED;
     conv_finish(dnnl, &c);
     return status;
+}
+
+enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
+{
+    return onednn_conv_prepare(p, prep, NULL, out);
 }
 
 enum bp_status cpu_conv_f32_dnnl(const struct bp_launch *launch)

@@ -286,4 +286,12 @@ KERNELS = [
      "    if (view->rank == 4 && s[3] != 1 && s[1] != 1) s[1] = view->stride[3], s[3] = view->stride[1];\n"
      "    return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, s);\n",
      "bp_cpu.so.p/onednn_calls.c", "kernel/conv/f32/*"),
+    ("each block of an epilogue is the first", "plugins/cpu/onednn_fused.c",
+     "struct bp_view y = {.data = c->y + begin * c->size,",
+     "struct bp_view y = {.data = c->y + 0 * begin,",
+     "bp_cpu.so.p/onednn_fused.c", "kernel/fused_matmul/f32/*"),
+    ("a residual that is elsewhere is not copied", "plugins/cpu/onednn_fused.c",
+     "if (!then->copy || ",
+     "if (true || !then->copy || ",
+     "bp_cpu.so.p/onednn_fused.c", "kernel/fused_conv/f32/*"),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the cpu plugin on oneDNN 3: the conformance of conv and matmul, and the implementations that its plans use.
+"""Runs the cpu plugin on oneDNN 3: the conformance of convolutions and products, and the implementations that its plans use.
 
 Debian's oneDNN is version 2, which all other tests use. Packages of oneDNN with other threads than OpenMP's (the package
 onednn) do not fit: the plugin's plans count OpenMP's threads.
@@ -14,9 +14,10 @@ import run  # noqa: E402
 
 RUN_SECONDS = 300
 BUDGETS = {"plans": 30, "conform": 90}
-CASES = ("kernel/conv/*", "kernel/matmul/*")
+CASES = ("kernel/conv/*", "kernel/matmul/*", "kernel/fused_conv/*", "kernel/fused_matmul/*")
 UNIT = ("convolutions_never_run_its_reference", "products_never_run_its_reference",
         "the_order_of_axes_does_not_change_a_convolution")
+UNIT_FUSED = ("images_one_by_one_equal_separate_calls", "additions_never_slow_an_implementation")
 
 
 def library_of(folder):
@@ -28,7 +29,7 @@ def names_library(info):
     return any(line.split()[:1] == ["driver"] and "libdnnl.so.3" in line for line in info.splitlines())
 
 
-def count_unit(count, code, output):
+def count_unit(count, code, output, expected=UNIT):
     """Counts TAP. A test that is skipped made no plan of the library: a failure."""
     results = run.tap_results(output)
     if results is None or code:
@@ -39,8 +40,8 @@ def count_unit(count, code, output):
             count.pass_()
         else:
             count.fail(f"peers/onednn3/plans: {result}: {title}", output)
-    if len(results) != len(UNIT):
-        count.fail(f"peers/onednn3/plans: {len(results)} tests ran, expected {len(UNIT)}", output)
+    if len(results) != len(expected):
+        count.fail(f"peers/onednn3/plans: {len(results)} tests ran, expected {len(expected)}", output)
 
 
 def test_conform(peer, setting):
@@ -64,7 +65,8 @@ def test(peer):
             peer.count.fail(f"peers/onednn3: `bp info cpu` names no oneDNN 3: exit status {code}", output)
             return
         peer.count.pass_()
-        count_unit(peer.count, *peer.call([os.path.join(peer.build, "tests", "unit", "test_onednn"), "--tap=-"],
-                                          RUN_SECONDS, setting))
+        for name, expected in (("test_onednn", UNIT), ("test_onednn_fused", UNIT_FUSED)):
+            program = os.path.join(peer.build, "tests", "unit", name)
+            count_unit(peer.count, *peer.call([program, "--tap=-"], RUN_SECONDS, setting), expected)
     with peer.step("conform", BUDGETS["conform"]):
         test_conform(peer, setting)
