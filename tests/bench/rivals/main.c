@@ -243,6 +243,7 @@ int main(int argc, char **argv)
     rival_planes(&ring);
     rival_mixed(&ring);
     rival_attention(&ring);
+    rival_fused(&ring);
     dnnl_stream_destroy(ring.dnnl);
     dnnl_engine_destroy(ring.engine);
     bp_stream_destroy(ring.stream);

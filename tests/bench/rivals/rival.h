@@ -79,5 +79,6 @@ void rival_rows(const struct ring *ring);
 void rival_planes(const struct ring *ring);
 void rival_mixed(const struct ring *ring);
 void rival_attention(const struct ring *ring);
+void rival_fused(const struct ring *ring);
 
 #endif
