@@ -72,6 +72,14 @@ Test(compare, half_an_ulp_is_the_nearest)
     cr_assert(conform_compare_accepts(&nothing, BP_F32, 1, 0, 1, false));
 }
 
+/* The largest of +0 and -0 is either; a copy keeps the sign. */
+Test(compare, the_sign_of_a_zero_that_was_selected_is_open)
+{
+    cr_assert(conform_compare_accepts(conform_op("max_pool"), BP_F32, 0, 0, -0.0L, false));
+    cr_assert(conform_compare_accepts(conform_op("maximum"), BP_F32, -0.0L, 0, 0, false));
+    cr_assert(!conform_compare_accepts(conform_op("assign"), BP_F32, 0, 0, -0.0L, false));
+}
+
 Test(compare, ties_go_to_even_where_they_are_known)
 {
     cr_assert(conform_compare_accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, true));
