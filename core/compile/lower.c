@@ -141,7 +141,8 @@ static void take_updates(struct bp_lowering *l, const struct bp_node *node, uint
     }
 }
 
-/* A call that reads the memory that it updates is an error, which a run node by node reports. */
+/* A call that updates memory that it also reads, or a view whose elements share memory, is an
+ * error, which a run node by node reports. */
 static enum bp_status check_updates(const struct bp_lowering *l, const struct bp_node *node,
                                     const uint32_t *out)
 {
@@ -151,6 +152,8 @@ static enum bp_status check_updates(const struct bp_lowering *l, const struct bp
     for (uint32_t o = 0; node->row->updates && o < op->n_out; o++) {
         uint32_t input = op->out[o].kind == BP_PORT_UPDATE ? node->in_at[op->out[o].share] : 0;
         if (op->out[o].kind != BP_PORT_UPDATE || out[o] == BP_NO_VALUE) continue;
+        if (bp_view_overlaps_itself(&value[out[o]]->type.view))
+            return bp_error(BP_ERR_UNSUPPORTED, "%s updates a view that overlaps itself", op->name);
         for (uint32_t i = 0; i < node->n_in; i++)
             if (i != input && node->in[i] != BP_NO_VALUE &&
                 value[node->in[i]]->root == value[out[o]]->root)

@@ -197,3 +197,27 @@ Test(program, extents_that_depend_on_data_are_not_compiled)
     bp_tensor_destroy(y);
     compiled_finish(&c);
 }
+
+/* A run node by node refuses the update; so must the program. */
+Test(program, an_update_of_a_view_that_overlaps_itself_is_refused)
+{
+    struct compiled c = compiled_begin();
+    const struct bp_expand_attrs expand = {.size = sizeof expand, .shape = {SHAPE(2, 3), 2}};
+    struct bp_tensor *x, *wide = NULL, *y = NULL, *in, *out = NULL;
+
+    in = tensor_of(&c.f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
+    OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(3), &x));
+    OK(bp_op_expand(c.scope, x, NULL, &expand, &wide));
+    OK(bp_op_fill(c.scope, wide, NULL, &y));
+    OK(bp_graph_output(c.graph, y, NULL));
+    cr_assert_eq(bp_graph_run(c.graph, c.f.stream, &in, 1, &out, 1), BP_ERR_INVALID);
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    cr_assert_eq(bp_program_run(c.program, c.f.stream, &in, 1, &out, 1), BP_ERR_INVALID);
+    cr_assert(strstr(bp_error_message(), "overlap itself"), "%s", bp_error_message());
+    expect_bytes(&c.f, in, F32(1, 2, 3), 12);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(wide);
+    bp_tensor_destroy(y);
+    compiled_finish(&c);
+}
