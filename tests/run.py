@@ -35,9 +35,9 @@ DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
 NORMAL = ["plugins", "unit", "ops", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install",
-          "docs", "fuzz", "conform", "kernels", "gpu", "bench", "onnx", "xpu", "ccl", "environments"]
-ASAN = ["unit", "template", "tools", "thread", "gpu", "fuzz", "onnx", "ccl"]
-TSAN = ["thread", "gpu", "ccl"]
+          "docs", "fuzz", "graphs", "conform", "kernels", "gpu", "bench", "onnx", "xpu", "ccl", "environments"]
+ASAN = ["unit", "template", "tools", "thread", "gpu", "fuzz", "graphs", "onnx", "ccl"]
+TSAN = ["thread", "graphs", "gpu", "ccl"]
 DEVICES = ["cpu", "template", "sim", "xpu"]
 LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # the level that conformance must reach where all of it runs
 GPUS = ["cuda", "hip"]  # real plugins, with stand-ins for their drivers

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c: makes random graphs, runs each call by call, node by node and as a program, and compares
+ * the results.
+ *
+ *     graphs [--device NAME] [--graphs N] [--seed N] [--nodes N] [--plain] [--bitwise]
+ *            [--threads N] [--verbose] [--environment NAME=VALUE]...
+ *
+ * --seed: of the first graph; graph i has seed + i. --nodes: the largest number of nodes, about.
+ * --plain: no floats but f32. --bitwise: programs must have the bits of bp_graph_run. --threads:
+ * runs each program without updates on N threads too. --environment: sets a variable first, to run
+ * the same graphs under other settings of the library. Ends with 77 if there is no such device. */
+#include "graphs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SKIPPED = 77
+};
+
+struct options {
+    const char *device;
+    uint64_t graphs, seed;
+    uint32_t threads;
+    bool bitwise;
+    struct fuzz_style style;
+};
+
+struct totals {
+    uint64_t graphs, nodes, least, most, refused, failed, compiled, runs, checked, telling;
+    uint64_t has[FUZZ_TRAITS];
+};
+
+static _Noreturn void main_fail(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", what, bp_error_message());
+    exit(2);
+}
+
+static bool options_flag(struct options *o, const char *text)
+{
+    bool *flag = !strcmp(text, "--bitwise")   ? &o->bitwise
+                 : !strcmp(text, "--plain")   ? &o->style.plain
+                 : !strcmp(text, "--verbose") ? &o->style.verbose
+                                              : NULL;
+
+    if (flag) *flag = true;
+    return flag != NULL;
+}
+
+static bool options_read(struct options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (options_flag(o, argv[i])) continue;
+        if (!value) return false;
+        if (!strcmp(argv[i], "--device")) o->device = value;
+        else if (!strcmp(argv[i], "--graphs")) o->graphs = strtoull(value, NULL, 10);
+        else if (!strcmp(argv[i], "--seed")) o->seed = strtoull(value, NULL, 10);
+        else if (!strcmp(argv[i], "--nodes")) o->style.nodes = (uint32_t)strtoul(value, NULL, 10);
+        else if (!strcmp(argv[i], "--threads")) o->threads = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(argv[i], "--environment") || putenv(argv[i + 1])) return false;
+        i++;
+    }
+    return o->style.nodes > 5 && o->style.nodes <= FUZZ_NODES;
+}
+
+static int place_init(struct fuzz_place *place, const struct options *o)
+{
+    enum bp_status status;
+
+    place->bitwise = o->bitwise;
+    place->threads = o->threads;
+    if (bp_core_create(NULL, &place->core)) main_fail("core");
+    status = bp_device_create(place->core, o->device, &place->device);
+    if (status == BP_ERR_ABSENT || status == BP_ERR_NOT_FOUND) {
+        printf("skipped: %s\n", bp_error_message());
+        bp_core_destroy(place->core);
+        return SKIPPED;
+    }
+    if (status) main_fail(o->device);
+    for (int i = 0; i < 2; i++)
+        if (bp_stream_create(place->device, &place->stream[i])) main_fail("stream");
+    if (bp_stream_get_flags(place->stream[0]) == BP_STREAM_INLINE &&
+        bp_stream_create_with(place->device, BP_STREAM_ASYNC, &place->stream[2]))
+        main_fail("stream with a queue");
+    if (bp_generator_create(0, &place->generator)) main_fail("generator");
+    return 0;
+}
+
+static void place_finish(struct fuzz_place *place)
+{
+    for (int i = 0; i < 3; i++) bp_stream_destroy(place->stream[i]);
+    bp_generator_destroy(place->generator);
+    bp_device_destroy(place->device);
+    bp_core_destroy(place->core);
+}
+
+static void totals_add(struct totals *t, const struct fuzz_recipe *r,
+                       const struct fuzz_report *report)
+{
+    t->graphs++;
+    t->nodes += r->n_node;
+    if (!t->least || r->n_node < t->least) t->least = r->n_node;
+    if (r->n_node > t->most) t->most = r->n_node;
+    t->refused += r->refused;
+    t->compiled += report->compiled;
+    t->runs += report->runs;
+    t->checked += report->checked;
+    t->telling += r->has[FUZZ_HAS_VIEW] || r->has[FUZZ_HAS_SECOND_READER] ||
+                  r->has[FUZZ_HAS_GRADIENT] || r->has[FUZZ_HAS_CHAIN];
+    for (int i = 0; i < FUZZ_TRAITS; i++) t->has[i] += r->has[i];
+}
+
+static void totals_print(const struct totals *t)
+{
+    printf("%" PRIu64 " graphs of %" PRIu64 " to %" PRIu64 " nodes, %" PRIu64 " nodes in all\n",
+           t->graphs, t->least, t->most, t->nodes);
+    for (int i = 0; i < FUZZ_TRAITS; i++)
+        printf("  %" PRIu64 " with %s\n", t->has[i], fuzz_traits[i]);
+    printf("  %" PRIu64 " with a chain, a view, a second reader or a gradient\n", t->telling);
+    printf("%" PRIu64 " results of nodes compared with references, %" PRIu64
+           " runs of programs, %" PRIu64 " of them compiled\n",
+           t->checked, t->runs, t->compiled);
+    printf("%" PRIu64 " calls refused while graphs were made; %.1f s of processor time\n",
+           t->refused, (double)clock() / CLOCKS_PER_SEC);
+}
+
+static void main_check(const struct fuzz_place *place, struct fuzz_recipe *recipe,
+                       struct totals *totals)
+{
+    struct fuzz_report report;
+
+    fuzz_check(place, recipe, &report);
+    totals_add(totals, recipe, &report);
+    if (!report.fault) return;
+    totals->failed++;
+    printf("FAILED: seed %" PRIu64 ": %s\n", recipe->seed, report.message);
+    fuzz_shrink(place, recipe, &report);
+    printf("the smallest graph found that fails in this way: %s\n", report.message);
+    fuzz_print(recipe);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {
+        .device = "cpu:0", .graphs = 100, .seed = 1, .style = {.nodes = FUZZ_NODES}};
+    struct fuzz_recipe *recipe = malloc(sizeof *recipe);
+    struct fuzz_place place = {0};
+    struct totals totals = {0};
+    int status;
+
+    if (!recipe || !options_read(&o, argc, argv)) {
+        fprintf(stderr, "wrong arguments: see the comment of main.c\n");
+        return 2;
+    }
+    status = place_init(&place, &o);
+    for (uint64_t i = 0; !status && i < o.graphs && totals.failed < 5; i++)
+        if (fuzz_generate(place.core, o.seed + i, &o.style, recipe))
+            main_check(&place, recipe, &totals);
+    free(recipe);
+    if (status) return status;
+    place_finish(&place);
+    totals_print(&totals);
+    if (2 * totals.telling < totals.graphs || !totals.graphs) {
+        printf("FAILED: too few graphs have what passes look for\n");
+        return 1;
+    }
+    return totals.failed ? 1 : 0;
+}
