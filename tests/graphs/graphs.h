@@ -174,6 +174,8 @@ bool fuzz_generate(struct bp_core *core, uint64_t seed, const struct fuzz_style 
 
 /* The device and what runs on it. */
 struct fuzz_place {
+    const char *name;
+    bool apart; /* each graph runs in a process of its own, and no device is open here */
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream[3]; /* two of the default kind; a queue, or NULL */
@@ -197,7 +199,8 @@ enum fuzz_fault {
     FUZZ_RECORD,    /* the graph cannot be recorded */
     FUZZ_REFERENCE, /* a node's result is not that of the reference */
     FUZZ_GRAPH,     /* bp_graph_run differs from calls one by one */
-    FUZZ_PROGRAM    /* bp_program_run differs from bp_graph_run */
+    FUZZ_PROGRAM,   /* bp_program_run differs from bp_graph_run */
+    FUZZ_CRASH      /* the process died */
 };
 struct fuzz_report {
     enum fuzz_fault fault;
@@ -205,6 +208,13 @@ struct fuzz_report {
     uint64_t compiled, runs; /* of programs */
     uint64_t checked;        /* results of nodes that were compared with a reference */
 };
+
+/* place.c. fuzz_open returns false if there is no such device. */
+bool fuzz_open(struct fuzz_place *place);
+void fuzz_close(struct fuzz_place *place);
+/* Checks a graph, in a process of its own if the place says so. */
+void fuzz_check_somewhere(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+                          struct fuzz_report *report);
 
 /* build.c */
 bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe,

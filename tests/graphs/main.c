@@ -3,19 +3,23 @@
  * the results.
  *
  *     graphs [--device NAME] [--graphs N] [--seed N] [--nodes N] [--plain] [--bitwise]
- *            [--threads N] [--verbose] [--environment NAME=VALUE]...
+ *            [--threads N] [--apart] [--verbose] [--environment NAME=VALUE]...
  *
  * --seed: of the first graph; graph i has seed + i. --nodes: the largest number of nodes, about.
  * --plain: no floats but f32. --bitwise: programs must have the bits of bp_graph_run. --threads:
  * runs each program without updates on N threads too. --environment: sets a variable first, to run
- * the same graphs under other settings of the library. Ends with 77 if there is no such device. */
+ * the same graphs under other settings of the library. Ends with 77 if there is no such device.
+ * --apart: runs each graph in a process of its own. After a crash the program starts itself anew with
+ * this option, to make the graph that crashed smaller. */
 #include "graphs.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     SKIPPED = 77
@@ -25,7 +29,7 @@ struct options {
     const char *device;
     uint64_t graphs, seed;
     uint32_t threads;
-    bool bitwise;
+    bool bitwise, apart;
     struct fuzz_style style;
 };
 
@@ -34,15 +38,10 @@ struct totals {
     uint64_t has[FUZZ_TRAITS];
 };
 
-static _Noreturn void main_fail(const char *what)
-{
-    fprintf(stderr, "%s: %s\n", what, bp_error_message());
-    exit(2);
-}
-
 static bool options_flag(struct options *o, const char *text)
 {
     bool *flag = !strcmp(text, "--bitwise")   ? &o->bitwise
+                 : !strcmp(text, "--apart")   ? &o->apart
                  : !strcmp(text, "--plain")   ? &o->style.plain
                  : !strcmp(text, "--verbose") ? &o->style.verbose
                                               : NULL;
@@ -66,37 +65,6 @@ static bool options_read(struct options *o, int argc, char **argv)
         i++;
     }
     return o->style.nodes > 5 && o->style.nodes <= FUZZ_NODES;
-}
-
-static int place_init(struct fuzz_place *place, const struct options *o)
-{
-    enum bp_status status;
-
-    place->bitwise = o->bitwise;
-    place->threads = o->threads;
-    if (bp_core_create(NULL, &place->core)) main_fail("core");
-    status = bp_device_create(place->core, o->device, &place->device);
-    if (status == BP_ERR_ABSENT || status == BP_ERR_NOT_FOUND) {
-        printf("skipped: %s\n", bp_error_message());
-        bp_core_destroy(place->core);
-        return SKIPPED;
-    }
-    if (status) main_fail(o->device);
-    for (int i = 0; i < 2; i++)
-        if (bp_stream_create(place->device, &place->stream[i])) main_fail("stream");
-    if (bp_stream_get_flags(place->stream[0]) == BP_STREAM_INLINE &&
-        bp_stream_create_with(place->device, BP_STREAM_ASYNC, &place->stream[2]))
-        main_fail("stream with a queue");
-    if (bp_generator_create(0, &place->generator)) main_fail("generator");
-    return 0;
-}
-
-static void place_finish(struct fuzz_place *place)
-{
-    for (int i = 0; i < 3; i++) bp_stream_destroy(place->stream[i]);
-    bp_generator_destroy(place->generator);
-    bp_device_destroy(place->device);
-    bp_core_destroy(place->core);
 }
 
 static void totals_add(struct totals *t, const struct fuzz_recipe *r,
@@ -134,7 +102,7 @@ static void main_check(const struct fuzz_place *place, struct fuzz_recipe *recip
 {
     struct fuzz_report report;
 
-    fuzz_check(place, recipe, &report);
+    fuzz_check_somewhere(place, recipe, &report);
     totals_add(totals, recipe, &report);
     if (!report.fault) return;
     totals->failed++;
@@ -145,26 +113,83 @@ static void main_check(const struct fuzz_place *place, struct fuzz_recipe *recip
     fflush(stdout);
 }
 
+/* ---- crashes ---- */
+
+/* The arguments for a new start after a crash; the last ones replace those of the user. */
+static char crash_seed[24];
+static char *crash_arguments[64];
+
+static void main_crashed(int number)
+{
+    static const char text[] = "CRASHED: the graph runs again in a process of its own: seed ";
+    size_t length = strlen(crash_seed);
+
+    (void)number;
+    if (write(1, text, sizeof text - 1) < 0 || write(1, crash_seed, length) < 0 ||
+        write(1, "\n", 1) < 0)
+        _exit(3);
+    execv("/proc/self/exe", crash_arguments);
+    _exit(3);
+}
+
+/* Sanitizers report crashes themselves. */
+static void catch_crashes(int argc, char **argv)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    static char *const more[] = {"--apart", "--graphs", "1", "--seed", crash_seed};
+    static const int numbers[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    struct sigaction action = {.sa_handler = main_crashed};
+    int n = 0;
+
+    for (; n < argc && n < 56; n++) crash_arguments[n] = argv[n];
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) crash_arguments[n++] = more[i];
+    action.sa_flags = (int)(SA_NODEFER | SA_RESETHAND);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &action, NULL);
+#else
+    (void)argc;
+    (void)argv;
+    (void)main_crashed;
+#endif
+}
+
+static void main_graphs(const struct fuzz_place *place, const struct options *o,
+                        struct totals *totals)
+{
+    struct fuzz_recipe *recipe = malloc(sizeof *recipe);
+
+    if (!recipe) abort();
+    for (uint64_t i = 0; i < o->graphs && totals->failed < 5; i++) {
+        snprintf(crash_seed, sizeof crash_seed, "%" PRIu64, o->seed + i);
+        if (o->style.verbose) printf("seed %s\n", crash_seed);
+        if (fuzz_generate(place->core, o->seed + i, &o->style, recipe))
+            main_check(place, recipe, totals);
+    }
+    free(recipe);
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {
         .device = "cpu:0", .graphs = 100, .seed = 1, .style = {.nodes = FUZZ_NODES}};
-    struct fuzz_recipe *recipe = malloc(sizeof *recipe);
     struct fuzz_place place = {0};
     struct totals totals = {0};
-    int status;
 
-    if (!recipe || !options_read(&o, argc, argv)) {
+    if (!options_read(&o, argc, argv)) {
         fprintf(stderr, "wrong arguments: see the comment of main.c\n");
         return 2;
     }
-    status = place_init(&place, &o);
-    for (uint64_t i = 0; !status && i < o.graphs && totals.failed < 5; i++)
-        if (fuzz_generate(place.core, o.seed + i, &o.style, recipe))
-            main_check(&place, recipe, &totals);
-    free(recipe);
-    if (status) return status;
-    place_finish(&place);
+    place.name = o.device;
+    place.bitwise = o.bitwise;
+    place.threads = o.threads;
+    place.apart = o.apart;
+    if (!fuzz_open(&place)) {
+        printf("skipped: %s\n", bp_error_message());
+        return SKIPPED;
+    }
+    if (!o.apart) catch_crashes(argc, argv);
+    main_graphs(&place, &o, &totals);
+    fuzz_close(&place);
     totals_print(&totals);
     if (2 * totals.telling < totals.graphs || !totals.graphs) {
         printf("FAILED: too few graphs have what passes look for\n");

@@ -33,13 +33,24 @@ static uint32_t update_rate(struct fuzz_generator *m, uint32_t dtype)
     return fuzz_new(m, fuzz_chance(m, 70) ? FUZZ_CONSTANT : FUZZ_INPUT, FUZZ_RATE, dtype, 1, &one);
 }
 
-/* A view of the target, through which it is updated. */
+/* A view of the target, through which it is updated; an expanded one is refused. */
 static uint32_t update_part(struct fuzz_generator *m, uint32_t w)
 {
+    const struct fuzz_value v = *fuzz_value_of(m, w);
+
+    if (fuzz_chance(m, 25) && v.rank < 4) {
+        int64_t shape[REF_RANK] = {2};
+        memcpy(shape + 1, v.shape, v.rank * sizeof *shape);
+        fuzz_begin(m, "expand");
+        fuzz_in(m, w);
+        fuzz_list(m, "shape", v.rank + 1, shape);
+        return fuzz_end(m, 0);
+    }
+    if (fuzz_chance(m, 25)) return fuzz_unary(m, "transpose", w);
     fuzz_begin(m, "slice");
     fuzz_in(m, w);
-    fuzz_list(m, "starts", 1, (int64_t[]){0});
-    fuzz_list(m, "ends", 1, (int64_t[]){1});
+    fuzz_list(m, "starts", 1, (int64_t[]){v.shape[0] > 1 && fuzz_chance(m, 50)});
+    fuzz_list(m, "ends", 1, (int64_t[]){2});
     fuzz_list(m, "axes", 1, (int64_t[]){0});
     return fuzz_end(m, 0);
 }
@@ -76,7 +87,7 @@ void fuzz_motif_update(struct fuzz_generator *m)
 
     before = fuzz_unary(m, "relu", w);
     if (fuzz_chance(m, 20)) fuzz_output(m, w);
-    if (fuzz_chance(m, 20) && fuzz_value_of(m, w)->rank) target = update_part(m, w);
+    if (fuzz_chance(m, 30) && fuzz_value_of(m, w)->rank) target = update_part(m, w);
     gradient = fuzz_chance(m, 50) ? fuzz_new_like(m, target) : fuzz_pick_like(m, target);
     if (fuzz_chance(m, 30)) gradient = fuzz_activation(m, gradient);
     target = update_node(m, target, gradient);

@@ -11,6 +11,8 @@ static uint32_t conv_image(struct fuzz_generator *m)
     const struct fuzz_value *v = fuzz_value_of(m, x);
 
     if (fuzz_chance(m, 65) && v->shape[2] > 1 && v->shape[3] > 1) return x;
+    if (fuzz_chance(m, 6)) /* large enough for kernels of libraries, which pack constants */
+        return fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, BP_F32, 4, (int64_t[]){1, 16, 9, 9});
     return fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, fuzz_chance(m, 75) ? BP_F32 : fuzz_float_dtype(m), 4,
                     (int64_t[]){1 + fuzz_below(m, 2), 1 + fuzz_below(m, 8), 3 + fuzz_below(m, 5),
                                 3 + fuzz_below(m, 5)});
@@ -35,7 +37,7 @@ static uint32_t conv_node(struct fuzz_generator *m, uint32_t x)
     if (fuzz_chance(m, 20)) groups = filters = channels; /* depthwise */
     else if (fuzz_chance(m, 20) && channels % 2 == 0) groups = 2;
     if (groups == 2) filters = 2 * (1 + fuzz_below(m, 3));
-    if (fuzz_chance(m, 15)) filters = 16;
+    if (fuzz_chance(m, 15) || channels == 16) filters = 16;
     if (filters % groups) filters = groups;
     pad = extent > 1 ? fuzz_below(m, 2) : 0;
     stride = 1 + fuzz_chance(m, 20);
@@ -80,12 +82,52 @@ static uint32_t conv_bias(struct fuzz_generator *m, uint32_t x)
                        fuzz_weight(m, FUZZ_WEIGHT, v.dtype, 4, (int64_t[]){1, v.shape[1], 1, 1}));
 }
 
+/* Two convolutions that share filters and have norms of their own. */
+static void conv_shared(struct fuzz_generator *m)
+{
+    uint32_t x = conv_image(m), y = fuzz_pick_like(m, x), w, a;
+    int64_t channels = fuzz_value_of(m, x)->shape[1];
+
+    w = conv_filters(m, x, 1, 1 + fuzz_below(m, (uint32_t)channels), 1);
+    a = fuzz_activation(m, conv_norm(m, fuzz_binary(m, "conv", x, w)));
+    fuzz_binary(m, "add", a, conv_norm(m, fuzz_binary(m, "conv", y, w)));
+}
+
+/* A norm, or a border, before a convolution that adds a border of its own: a norm that is folded
+ * into the filters would shift the border too. */
+static uint32_t conv_before(struct fuzz_generator *m, uint32_t x)
+{
+    int64_t border[4] = {0, 0, 1, 1};
+
+    if (fuzz_chance(m, 50)) return conv_norm(m, x);
+    fuzz_begin(m, "pad");
+    fuzz_in(m, x);
+    fuzz_list(m, "before", 4, border);
+    fuzz_list(m, "after", 4, border);
+    if (fuzz_chance(m, 30)) fuzz_f64(m, "value", 0.5);
+    return fuzz_end(m, 0);
+}
+
+/* A residual that broadcasts, along any of the axes. */
+static uint32_t conv_wide(struct fuzz_generator *m, uint32_t x)
+{
+    struct fuzz_value v = *fuzz_value_of(m, x);
+
+    v.shape[fuzz_below(m, v.rank)] = 1;
+    return fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, v.dtype, v.rank, v.shape);
+}
+
 /* A convolution with any of: a norm, a bias, a residual, an activation; with a second reader of a
  * node between them, or as an output. */
 void fuzz_motif_conv(struct fuzz_generator *m)
 {
-    uint32_t image = conv_image(m), x = conv_node(m, image);
+    uint32_t image = conv_image(m), x;
 
+    if (fuzz_chance(m, 7)) {
+        conv_shared(m);
+        return;
+    }
+    x = conv_node(m, fuzz_chance(m, 12) ? conv_before(m, image) : image);
     if (fuzz_chance(m, 8)) fuzz_output(m, x);
     if (fuzz_chance(m, 50)) {
         if (fuzz_chance(m, 10)) fuzz_activation(m, x);
@@ -96,6 +138,7 @@ void fuzz_motif_conv(struct fuzz_generator *m)
     if (fuzz_chance(m, 40)) {
         uint32_t other = fuzz_chance(m, 50) ? fuzz_pick_like(m, x) : conv_node(m, image);
         if (fuzz_chance(m, 10)) fuzz_activation(m, x);
+        if (fuzz_chance(m, 10)) other = conv_wide(m, x);
         x = fuzz_chance(m, 50) ? fuzz_binary(m, "add", x, other) : fuzz_binary(m, "add", other, x);
         if (fuzz_chance(m, 15)) fuzz_activation(m, other);
     }
@@ -124,6 +167,16 @@ static uint32_t matmul_gelu(struct fuzz_generator *m, uint32_t x)
     return fuzz_binary(m, "mul", x, fuzz_end(m, 0));
 }
 
+/* A bias by column; and, to be told from it, one by row, of one element, or by batch. */
+static uint32_t matmul_bias(struct fuzz_generator *m, uint32_t x)
+{
+    struct fuzz_value v = *fuzz_value_of(m, x);
+
+    if (fuzz_chance(m, 75)) return fuzz_weight(m, FUZZ_WEIGHT, v.dtype, 1, &v.shape[v.rank - 1]);
+    v.shape[v.rank - 1] = 1;
+    return fuzz_weight(m, FUZZ_WEIGHT, v.dtype, fuzz_chance(m, 70) ? v.rank : 0, v.shape);
+}
+
 static uint32_t matmul_node(struct fuzz_generator *m, uint32_t x, int64_t n)
 {
     const struct fuzz_value v = *fuzz_value_of(m, x);
@@ -149,11 +202,14 @@ void fuzz_motif_matmul(struct fuzz_generator *m)
     int64_t n = fuzz_chance(m, 15) ? 1 : 2 + fuzz_below(m, 18);
 
     if (fuzz_value_of(m, x)->rank < 2) return;
+    if (fuzz_chance(m, 5)) { /* large enough for kernels of libraries, which pack constants */
+        x = fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, fuzz_chance(m, 80) ? BP_F32 : BP_BF16, 2,
+                     (int64_t[]){33, 36});
+        n = 34;
+    }
     y = matmul_node(m, x, n);
     if (fuzz_chance(m, 8)) fuzz_output(m, y);
-    if (fuzz_chance(m, 70))
-        y = fuzz_binary(m, "add", y,
-                        fuzz_weight(m, FUZZ_WEIGHT, fuzz_value_of(m, x)->dtype, 1, &n));
+    if (fuzz_chance(m, 70)) y = fuzz_binary(m, "add", y, matmul_bias(m, y));
     if (fuzz_chance(m, 10)) fuzz_activation(m, y);
     if (fuzz_chance(m, 40)) y = matmul_gelu(m, y);
     else if (fuzz_chance(m, 50)) y = fuzz_activation(m, y);
