@@ -146,8 +146,8 @@ static bool is_in_place(const struct bp_tensor *t, const struct bp_tensor *given
            bp_same_type(&t->view, &given->view);
 }
 
-/* Copies the source of an output to new memory first if another output will be written there, for
- * example if two inputs are exchanged. */
+/* Copies the source of an output to new memory first if an output will be written there, for
+ * example if two inputs are exchanged, or if an input becomes its own transpose. */
 static enum bp_status move_away(struct execution *e, struct bp_tensor *const *out, uint32_t i,
                                 struct bp_tensor **source)
 {
@@ -157,7 +157,7 @@ static enum bp_status move_away(struct execution *e, struct bp_tensor *const *ou
     *source = NULL;
     if (!out[i] || is_in_place(t, out[i])) return BP_OK;
     for (uint32_t j = 0; j < g->n_output; j++)
-        if (j != i && out[j] && !is_in_place(e->value[g->output[j]], out[j]) &&
+        if (out[j] && !is_in_place(e->value[g->output[j]], out[j]) &&
             bp_tensors_overlap(t, out[j]))
             return bp_op_assign(&e->stream->scope, t, source);
     *source = bp_tensor_retain(t);
