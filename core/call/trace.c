@@ -297,8 +297,8 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
     return bp_graph_give_name(graph, v, name);
 }
 
-void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
-                        struct bp_device *device, struct bp_invocation *inv)
+void bp_invocation_of_node(const struct bp_node *node, struct bp_device *device,
+                           struct bp_invocation *inv)
 {
     inv->row = node->row;
     inv->device = device;
@@ -318,12 +318,23 @@ void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node
         inv->constant[i] = (struct bp_constant){0};
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
-        const struct bp_typed_view *type;
         inv->given[i] = NULL;
         inv->out[i] = (struct bp_type){0};
-        if (node->out[i] == BP_NO_VALUE) continue;
-        type = graph->value[node->out[i]].type;
-        inv->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
-        memcpy(inv->out[i].shape, type->shape, sizeof inv->out[i].shape);
     }
+}
+
+void bp_invocation_set_type(struct bp_invocation *inv, uint32_t i,
+                            const struct bp_typed_view *type)
+{
+    inv->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
+    memcpy(inv->out[i].shape, type->shape, sizeof inv->out[i].shape);
+}
+
+void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
+                        struct bp_device *device, struct bp_invocation *inv)
+{
+    bp_invocation_of_node(node, device, inv);
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] != BP_NO_VALUE)
+            bp_invocation_set_type(inv, i, graph->value[node->out[i]].type);
 }

@@ -180,6 +180,7 @@ static void schedule_free_values(struct bp_schedule *s)
     for (uint32_t v = 0; v < s->n_value; v++) free(s->value[v]);
     free(s->launch);
     free(s->value);
+    free(s->output);
     free(s->result);
     free(s->update);
     free(s->constant);
@@ -191,6 +192,7 @@ void bp_schedule_destroy(struct bp_schedule *s)
     if (s->shrinker.shrink) bp_shrinker_unregister(s->device, &s->shrinker);
     bp_context_free_idle(s);
     schedule_free_values(s);
+    bp_ir_destroy(s->ir);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -29,7 +29,7 @@ launch_explain(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
         status = bp_device_leave(s->device, status, kernel->name);
         bp_error_set_kernel(kernel->name);
     }
-    return bp_error_more(status, "node %s: %s", s->graph->node[from->node].name,
+    return bp_error_more(status, "node %s: %s", s->ir->node[from->node].call.name,
                          bp_error_message());
 }
 
@@ -39,7 +39,7 @@ launch_cancelled(const struct bp_schedule *s, const struct bp_scheduled_launch *
 {
     enum bp_status status = bp_timeline_error_cancelled(timeline);
 
-    return bp_error_more(status, "node %s: %s", s->graph->node[from->node].name,
+    return bp_error_more(status, "node %s: %s", s->ir->node[from->node].call.name,
                          bp_error_message());
 }
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower.c: compiles a graph to a schedule: prepares each node for the types that its inputs will
- * have, and lists the launches of the prepared calls. */
+/* lower.c: lowers the compiler's representation (IR) to a schedule: prepares each node for the
+ * types that its inputs will have, and lists the launches of the prepared calls. */
 #include "lower.h"
 
 #include <backplane/ops.h>
 
 #include <stdlib.h>
 #include <string.h>
+
+/* In place of a node: an output of the graph lies in the memory. */
+static const uint32_t read_by_app = BP_NO_VALUE - 1;
 
 /* A constant's type has its address and the strides of its tensor: the graph keeps the tensor. */
 static void value_set_constant(struct bp_scheduled_value *value, uint32_t number,
@@ -21,21 +24,65 @@ static void value_set_constant(struct bp_scheduled_value *value, uint32_t number
     value->type.view.stride = value->type.stride;
 }
 
-static enum bp_status lower_graph_values(struct bp_lowering *l)
+/* Makes room for the numbers of all values of the IR. */
+static enum bp_status lower_room(struct bp_lowering *l)
+{
+    uint32_t n = l->schedule->ir->room_value;
+    uint32_t *number, *last_read;
+
+    if (n <= l->room_number) return BP_OK;
+    number = realloc(l->number, n * sizeof *number);
+    if (number) l->number = number;
+    last_read = realloc(l->last_read, n * sizeof *last_read);
+    if (last_read) l->last_read = last_read;
+    if (!number || !last_read) return bp_lower_no_memory();
+    for (uint32_t v = l->room_number; v < n; v++) number[v] = last_read[v] = BP_NO_VALUE;
+    l->room_number = n;
+    return BP_OK;
+}
+
+/* Returns the schedule's value for value v of the IR, which is added at the first use. */
+static enum bp_status lower_value(struct bp_lowering *l, uint32_t v, uint32_t *out_number)
+{
+    const struct bp_ir_value *value = &l->schedule->ir->value[v];
+
+    if (l->number[v] == BP_NO_VALUE) {
+        TRY(bp_lower_add_value(l, &value->type->view, &l->number[v]));
+        if (value->constant)
+            value_set_constant(l->schedule->value[l->number[v]], v, value->constant);
+    }
+    *out_number = l->number[v];
+    return BP_OK;
+}
+
+/* Fills the lists of the node's values. */
+static enum bp_status lower_operands(struct bp_lowering *l, const struct bp_node *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        l->in[i] = BP_NO_VALUE;
+        if (node->in[i] != BP_NO_VALUE) TRY(lower_value(l, node->in[i], &l->in[i]));
+    }
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        l->out[i] = BP_NO_VALUE;
+        if (node->out[i] != BP_NO_VALUE) TRY(lower_value(l, node->out[i], &l->out[i]));
+    }
+    return BP_OK;
+}
+
+static enum bp_status lower_values(struct bp_lowering *l)
 {
     struct bp_schedule *s = l->schedule;
-    const struct bp_graph *g = s->graph;
+    const struct bp_ir *ir = s->ir;
     uint32_t number;
 
-    for (uint32_t v = 0; v < g->n_value; v++) {
-        TRY(bp_lower_add_value(l, &g->value[v].type->view, &number));
-        if (g->value[v].kind == BP_VALUE_CONSTANT)
-            value_set_constant(s->value[v], v, g->value[v].constant);
+    TRY(lower_room(l));
+    for (uint32_t i = 0; i < ir->n_input; i++) {
+        TRY(lower_value(l, ir->input[i], &number));
+        s->value[number]->source = BP_SOURCE_INPUT;
+        s->value[number]->index = i;
     }
-    for (uint32_t i = 0; i < g->n_input; i++) {
-        s->value[g->input[i]]->source = BP_SOURCE_INPUT;
-        s->value[g->input[i]]->index = i;
-    }
+    for (uint32_t v = 0; v < ir->n_value; v++)
+        if (ir->value[v].constant && ir->value[v].uses) TRY(lower_value(l, v, &number));
     return BP_OK;
 }
 
@@ -45,7 +92,7 @@ static struct bp_constant value_constant(const struct bp_schedule *s, uint32_t n
     const struct bp_tensor *t;
 
     if (!(value->type.view.flags & BP_VIEW_CONSTANT)) return (struct bp_constant){0, 0};
-    t = s->graph->value[root->index].constant;
+    t = s->ir->value[root->index].constant;
     return (struct bp_constant){t->buffer->id, t->offset + value->offset};
 }
 
@@ -54,9 +101,9 @@ static struct bp_constant value_constant(const struct bp_schedule *s, uint32_t n
 static void inv_set_inputs(struct bp_lowering *l, const struct bp_node *node)
 {
     for (uint32_t i = 0; i < node->n_in; i++) {
-        if (node->in[i] == BP_NO_VALUE) continue;
-        l->inv->in[i] = &l->schedule->value[node->in[i]]->type.view;
-        l->inv->constant[i] = value_constant(l->schedule, node->in[i]);
+        if (l->in[i] == BP_NO_VALUE) continue;
+        l->inv->in[i] = &l->schedule->value[l->in[i]]->type.view;
+        l->inv->constant[i] = value_constant(l->schedule, l->in[i]);
     }
 }
 
@@ -96,7 +143,7 @@ static enum bp_status lower_view(struct bp_lowering *l, const struct bp_node *no
 {
     struct bp_invocation *inv = l->inv;
     struct bp_schedule *s = l->schedule;
-    uint32_t share = inv->in_at[inv->row->info.out[0].share], base = node->in[share];
+    uint32_t share = inv->in_at[inv->row->info.out[0].share], base = l->in[share];
 
     TRY(inv->row->infer(inv));
     if (inv->view_copies) {
@@ -107,16 +154,17 @@ static enum bp_status lower_view(struct bp_lowering *l, const struct bp_node *no
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct bp_scheduled_value *value;
-        if (node->out[i] == BP_NO_VALUE) continue;
-        value = s->value[node->out[i]];
+        if (l->out[i] == BP_NO_VALUE) continue;
+        value = s->value[l->out[i]];
         memcpy(value->type.stride, inv->view_stride, sizeof value->type.stride);
         value->type.view.flags = bp_strides_are_contiguous(value->type.view.rank, value->type.shape,
                                                            value->type.stride)
                                      ? 0
                                      : BP_VIEW_STRIDED;
         value->type.sig = bp_tensor_signature(s->device, &value->type.view);
-        bp_lower_set_view(s, node->out[i], base,
-                   (uint64_t)inv->view_offset[i] * (bp_dtype_bits(value->type.view.dtype) / 8));
+        bp_lower_set_view(
+            s, l->out[i], base,
+            (uint64_t)inv->view_offset[i] * (bp_dtype_bits(value->type.view.dtype) / 8));
     }
     return BP_OK;
 }
@@ -130,7 +178,7 @@ static void take_updates(struct bp_lowering *l, const struct bp_node *node, uint
         const struct bp_port *port = &inv->row->info.out[i];
         uint32_t input;
         if (port->kind != BP_PORT_UPDATE || !bp_invocation_in(inv, (uint32_t)port->share)) continue;
-        input = node->in[node->in_at[port->share]];
+        input = l->in[node->in_at[port->share]];
         inv->given[i] = bp_invocation_in(inv, (uint32_t)port->share);
         inv->want |= 1u << i;
         if (out[i] != BP_NO_VALUE) {
@@ -155,9 +203,103 @@ static enum bp_status check_updates(const struct bp_lowering *l, const struct bp
         if (bp_view_overlaps_itself(&value[out[o]]->type.view))
             return bp_error(BP_ERR_UNSUPPORTED, "%s updates a view that overlaps itself", op->name);
         for (uint32_t i = 0; i < node->n_in; i++)
-            if (i != input && node->in[i] != BP_NO_VALUE &&
-                value[node->in[i]]->root == value[out[o]]->root)
+            if (i != input && l->in[i] != BP_NO_VALUE &&
+                value[l->in[i]]->root == value[out[o]]->root)
                 return bp_error(BP_ERR_UNSUPPORTED, "%s reads memory that it updates", op->name);
+    }
+    return BP_OK;
+}
+
+/* Finds the last node that reads the memory of each root. Outputs of the graph are read at the
+ * end. */
+static void find_last_reads(struct bp_lowering *l)
+{
+    const struct bp_ir *ir = l->schedule->ir;
+
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
+        const struct bp_node *node = &ir->node[n].call;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            if (node->in[i] != BP_NO_VALUE) l->last_read[ir->value[node->in[i]].root] = n;
+    }
+    for (uint32_t o = 0; o < ir->n_output; o++)
+        l->last_read[ir->value[ir->output[o]].root] = read_by_app;
+}
+
+/* Whether the call may write an output over the input of the flat list that it may share: nothing
+ * reads the input's memory afterwards, and no other input of the call lies there. */
+static bool may_overwrite(const struct bp_lowering *l, const struct bp_node *node, uint32_t input)
+{
+    struct bp_scheduled_value **value = l->schedule->value;
+    uint32_t root = value[l->in[input]]->root;
+
+    if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;
+    if (value[root]->source != BP_SOURCE_ARENA) return false;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)
+            return false;
+    return true;
+}
+
+/* Places outputs in the memory of inputs that are not read later, where the kernel allows it. Only
+ * calls of one launch are considered: the steps of a decomposition may read an input again. */
+static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
+                              const struct bp_prepared *p, const uint32_t *out)
+{
+    const struct bp_opinfo *op = &node->row->info;
+    struct bp_scheduled_value **value = l->schedule->value;
+
+    if (p->n_step != 1 || p->step->in || p->step->fallback || p->step->transform ||
+        node->row->varies || !(p->step->kernel->flags & BP_KERNEL_IN_PLACE))
+        return;
+    for (uint32_t i = 0; i < op->n_out; i++) {
+        int share = op->out[i].kind == BP_PORT_UPDATE ? -1 : op->out[i].share;
+        uint32_t input;
+        if (share < 0 || out[i] == BP_NO_VALUE || !bp_invocation_in(l->inv, (uint32_t)share))
+            continue;
+        input = node->in_at[share];
+        if (may_overwrite(l, node, input) &&
+            bp_same_type(&value[out[i]]->type.view, &value[l->in[input]]->type.view))
+            bp_lower_set_view(l->schedule, out[i], l->in[input], 0);
+    }
+}
+
+/* Whether a call that a pass made runs as other operators on this device. */
+static bool is_expanded(const struct bp_lowering *l, const struct bp_prepared *p)
+{
+    return l->schedule->ir->node[l->node].made && p->row->decompose &&
+           (p->n_step != 1 || p->step->kind);
+}
+
+/* Notes the reads of a node that stands where the node `expanded` stood. */
+static void extend_reads(struct bp_lowering *l, uint32_t n, uint32_t expanded, uint32_t first)
+{
+    const struct bp_ir *ir = l->schedule->ir;
+    const struct bp_node *node = &ir->node[n].call;
+
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t *last;
+        if (node->in[i] == BP_NO_VALUE) continue;
+        last = &l->last_read[ir->value[node->in[i]].root];
+        if (*last == expanded || *last == BP_NO_VALUE || (*last >= first && *last != read_by_app))
+            *last = n;
+    }
+}
+
+/* Replaces the current node by the nodes of its decomposition, which are lowered next. */
+static enum bp_status lower_expansion(struct bp_lowering *l)
+{
+    struct bp_ir *ir = l->schedule->ir;
+    uint32_t before = ir->node[l->node].previous, first = ir->n_node;
+    bool forwards;
+
+    TRY(bp_ir_expand(ir, l->node, l->inv->in, &forwards));
+    TRY(lower_room(l));
+    l->next = before == BP_NO_VALUE ? ir->first : ir->node[before].next;
+    for (uint32_t n = l->next; n != BP_NO_VALUE && n >= first; n = ir->node[n].next)
+        extend_reads(l, n, l->node, first);
+    if (forwards) {
+        bp_ir_resolve(ir);
+        find_last_reads(l);
     }
     return BP_OK;
 }
@@ -170,7 +312,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     enum bp_status status;
     void *attrs = NULL;
 
-    memcpy(out, node->out, node->n_out * sizeof *out);
+    memcpy(out, l->out, node->n_out * sizeof *out);
     take_updates(l, node, out);
     TRY(check_updates(l, node, out));
     if (node->attrs) TRY(bp_attrs_copy(&node->row->info, node->attrs, &attrs));
@@ -180,22 +322,28 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
         free(attrs);
         return status;
     }
+    if (is_expanded(l, p)) {
+        bp_prepared_release(p);
+        return lower_expansion(l);
+    }
     for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i] != BP_NO_VALUE && out[i] == node->out[i])
+        if (l->out[i] != BP_NO_VALUE && out[i] == l->out[i])
             bp_lower_set_type(s, s->value[out[i]], &p->type[p->n_in + i].view);
-    status = bp_lower_add_call(l, p, node->in, out);
+    place_over_inputs(l, node, p, out);
+    status = bp_lower_add_call(l, p, l->in, out);
     bp_prepared_release(p);
     return status;
 }
 
 static enum bp_status lower_node(struct bp_lowering *l)
 {
-    const struct bp_node *node = &l->schedule->graph->node[l->node];
+    const struct bp_node *node = &l->schedule->ir->node[l->node].call;
 
     if (node->row->bound)
         return bp_error(BP_ERR_UNSUPPORTED, "the extents of %s depend on data",
                         node->row->info.name);
-    bp_node_invocation(l->schedule->graph, node, l->schedule->device, l->inv);
+    TRY(lower_operands(l, node));
+    bp_ir_invocation(l->schedule->ir, node, l->inv);
     l->inv->kernel = node->kernel;
     inv_set_inputs(l, node);
     return node->row->is_view ? lower_view(l, node) : lower_call(l, node);
@@ -203,15 +351,19 @@ static enum bp_status lower_node(struct bp_lowering *l)
 
 /* ---- results ---- */
 
-/* Each root that outputs of the graph lie in gets memory that a run returns. */
-static enum bp_status find_results(struct bp_schedule *s)
+/* Each root that outputs lie in gets memory that a run returns. */
+static enum bp_status find_results(struct bp_lowering *l)
 {
-    const struct bp_graph *g = s->graph;
+    struct bp_schedule *s = l->schedule;
+    const struct bp_ir *ir = s->ir;
 
-    s->result = calloc(g->n_output + 1, sizeof *s->result);
-    if (!s->result) return bp_lower_no_memory();
-    for (uint32_t o = 0; o < g->n_output; o++) {
-        uint32_t root = s->value[g->output[o]]->root;
+    s->result = calloc(ir->n_output + 1, sizeof *s->result);
+    s->output = calloc(ir->n_output + 1, sizeof *s->output);
+    if (!s->result || !s->output) return bp_lower_no_memory();
+    for (uint32_t o = 0; o < ir->n_output; o++) {
+        uint32_t root;
+        TRY(lower_value(l, ir->output[o], &s->output[o]));
+        root = s->value[s->output[o]]->root;
         if (s->value[root]->source != BP_SOURCE_ARENA) continue;
         s->value[root]->source = BP_SOURCE_RESULT;
         s->value[root]->index = s->n_result;
@@ -222,7 +374,7 @@ static enum bp_status find_results(struct bp_schedule *s)
 
 static enum bp_status list_roots(struct bp_schedule *s)
 {
-    uint32_t n = s->graph->n_value;
+    uint32_t n = s->n_value;
 
     s->update = calloc(n + 1, sizeof *s->update);
     s->constant = calloc(n + 1, sizeof *s->constant);
@@ -237,17 +389,21 @@ static enum bp_status list_roots(struct bp_schedule *s)
     return BP_OK;
 }
 
-static enum bp_status lower_graph(struct bp_lowering *l)
+static enum bp_status lower_all(struct bp_lowering *l)
 {
-    const struct bp_graph *g = l->schedule->graph;
+    const struct bp_ir *ir = l->schedule->ir;
 
-    TRY(lower_graph_values(l));
-    for (l->node = 0; l->node < g->n_node; l->node++) {
-        enum bp_status status = lower_node(l);
+    TRY(lower_values(l));
+    find_last_reads(l);
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = l->next) {
+        enum bp_status status;
+        l->node = n;
+        l->next = ir->node[n].next;
+        status = lower_node(l);
         if (status)
-            return bp_error_more(status, "node %s: %s", g->node[l->node].name, bp_error_message());
+            return bp_error_more(status, "node %s: %s", ir->node[n].call.name, bp_error_message());
     }
-    TRY(find_results(l->schedule));
+    TRY(find_results(l));
     TRY(list_roots(l->schedule));
     return bp_schedule_plan_memory(l->schedule);
 }
@@ -264,18 +420,17 @@ static void schedule_register(struct bp_schedule *s)
     bp_shrinker_register(s->device, &s->shrinker);
 }
 
-enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device *device,
-                                  struct bp_schedule **out_schedule)
+enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_schedule **out_schedule)
 {
     struct bp_lowering l = {.schedule = calloc(1, sizeof *l.schedule),
                             .inv = calloc(1, sizeof *l.inv)};
     enum bp_status status = bp_lower_no_memory();
 
     if (l.schedule && l.inv) {
-        l.schedule->graph = graph;
-        l.schedule->device = device;
+        l.schedule->ir = ir;
+        l.schedule->device = ir->device;
         pthread_mutex_init(&l.schedule->lock, NULL);
-        status = lower_graph(&l);
+        status = lower_all(&l);
         if (status) {
             bp_schedule_destroy(l.schedule);
         } else {
@@ -283,8 +438,11 @@ enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device
             *out_schedule = l.schedule;
         }
     } else {
+        bp_ir_destroy(ir);
         free(l.schedule);
     }
     free(l.inv);
+    free(l.last_read);
+    free(l.number);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower.h: declares how a graph's values and the launches of prepared calls are added to a
+/* lower.h: declares how values of the IR and the launches of prepared calls are added to a
  * schedule. */
 #ifndef BP_LOWER_H
 #define BP_LOWER_H
@@ -9,8 +9,12 @@
 struct bp_lowering {
     struct bp_schedule *schedule;
     struct bp_invocation *inv; /* of the current node */
-    uint32_t node;             /* its number */
-    uint32_t room_value, room_launch;
+    uint32_t node, next;       /* its number, and that of the node after it */
+    uint32_t in[BP_FLAT_MAX], out[BP_FLAT_MAX]; /* its values, of the schedule */
+    uint32_t *number;          /* of each value of the IR: the schedule's value, or BP_NO_VALUE */
+    uint32_t *last_read;       /* of each root of the IR: the last node that reads its memory;
+                                  BP_NO_VALUE: none does */
+    uint32_t room_value, room_launch, room_number;
 };
 
 enum bp_status bp_lower_no_memory(void);

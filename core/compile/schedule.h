@@ -5,17 +5,17 @@
 #define BP_SCHEDULE_H
 
 #include "../call/prepared.h"
-#include "../graph/graph.h"
+#include "ir.h"
 
 /* The memory that a value lies in. */
 enum bp_memory_source {
     BP_SOURCE_ARENA,    /* memory of the run, which values with separate lifetimes share */
     BP_SOURCE_INPUT,    /* the tensor of graph input `index` */
-    BP_SOURCE_CONSTANT, /* the tensor of constant `index` */
+    BP_SOURCE_CONSTANT, /* the tensor of the IR's value `index` */
     BP_SOURCE_RESULT    /* tensor `index` of those that a run returns or writes */
 };
 
-/* A value of the graph, a temporary between the launches of one call, or a workspace. A value that
+/* A value of the IR, a temporary between the launches of one call, or a workspace. A value that
  * is a view, or an updated input, lies in the memory of another one, its root. */
 struct bp_scheduled_value {
     struct bp_typed_view type; /* of a constant with its address, and of a view of one */
@@ -33,7 +33,7 @@ struct bp_scheduled_value {
 struct bp_scheduled_launch {
     struct bp_prepared *prepared; /* a reference */
     const struct bp_step *step;
-    uint32_t node;                /* of the graph, for messages */
+    uint32_t node;                /* of the IR, for messages */
     uint32_t *value;              /* the inputs, then the outputs: numbers of values; BP_NO_VALUE:
                                      absent */
     uint32_t workspace;           /* a value, or BP_NO_VALUE */
@@ -47,14 +47,15 @@ struct bp_schedule_context;
 
 /* A compiled graph. It does not change, apart from its list of idle contexts. */
 struct bp_schedule {
-    const struct bp_graph *graph; /* its owner keeps it alive */
-    struct bp_device *device;     /* likewise */
-    struct bp_scheduled_value **value; /* first those of the graph */
+    struct bp_ir *ir;             /* owned */
+    struct bp_device *device;     /* its owner keeps it alive */
+    struct bp_scheduled_value **value;
     struct bp_scheduled_launch *launch;
     uint32_t n_value, n_launch;
+    uint32_t *output;   /* the values of the graph's outputs */
     uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */
     uint32_t *update;   /* the inputs and constants that launches update: roots */
-    uint32_t *constant; /* the constants of the graph: roots */
+    uint32_t *constant; /* the constants of the IR: roots */
     uint32_t n_result, n_update, n_constant;
     uint64_t arena, alignment; /* of the arena: bytes, and the alignment of its first byte */
     uint64_t unplanned;        /* bytes of all values in the arena, if none shared memory */
@@ -65,11 +66,10 @@ struct bp_schedule {
     struct bp_shrinker shrinker; /* frees the idle contexts when memory runs out */
 };
 
-/* lower.c: compiles a graph for dense inputs that are not frozen. BP_ERR_UNSUPPORTED: a node cannot
- * be scheduled (an extent depends on data, another device runs it); any failure of preparing a node
- * is returned too. */
-enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device *device,
-                                  struct bp_schedule **out_schedule);
+/* lower.c: compiles an IR for dense inputs that are not frozen, and takes the IR over, also if it
+ * fails. BP_ERR_UNSUPPORTED: a node cannot be scheduled (an extent depends on data, another device
+ * runs it); any failure of preparing a node is returned too. */
+enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_schedule **out_schedule);
 void bp_schedule_destroy(struct bp_schedule *schedule);
 
 /* arena.c: finds the lifetimes of the values, and offsets in the arena for those that lie there. */

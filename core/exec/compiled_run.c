@@ -22,10 +22,10 @@ static bool may_write(const struct bp_tensor *t)
 static bool meets_read(const struct bp_schedule *s, struct bp_tensor *const *in, uint32_t except,
                        const struct bp_tensor *t)
 {
-    for (uint32_t i = 0; i < s->graph->n_input; i++)
+    for (uint32_t i = 0; i < s->ir->n_input; i++)
         if (i != except && in[i]->buffer == t->buffer && bp_tensors_overlap(in[i], t)) return true;
     for (uint32_t i = 0; i < s->n_constant; i++) {
-        const struct bp_tensor *constant = s->graph->value[s->constant[i]].constant;
+        const struct bp_tensor *constant = s->ir->value[s->value[s->constant[i]]->index].constant;
         if (constant != t && constant->buffer == t->buffer && bp_tensors_overlap(constant, t))
             return true;
     }
@@ -36,7 +36,7 @@ static bool meets_read(const struct bp_schedule *s, struct bp_tensor *const *in,
 static bool output_fits(const struct bp_schedule *s, struct bp_tensor *const *in, uint32_t o,
                         const struct bp_tensor *t)
 {
-    const struct bp_view *type = &s->value[s->graph->output[o]]->type.view;
+    const struct bp_view *type = &s->value[s->output[o]]->type.view;
 
     return t->device == s->device && t->view.dtype == type->dtype && t->view.rank == type->rank &&
            bp_same_extents(type->rank, t->shape, type->shape) && may_write(t) &&
@@ -50,7 +50,7 @@ static struct bp_tensor *updated_tensor(const struct bp_schedule *s, struct bp_t
     const struct bp_scheduled_value *root = s->value[s->update[i]];
 
     return root->source == BP_SOURCE_INPUT ? in[root->index]
-                                           : s->graph->value[root->index].constant;
+                                           : s->ir->value[root->index].constant;
 }
 
 /* A run node by node checks each update itself, and reports what is wrong. */
@@ -69,9 +69,9 @@ bool bp_schedule_fits(const struct bp_schedule *s, const struct bp_stream *strea
                       struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
     if (!stream->inline_device || bp_stream_refuses_calls(stream)) return false;
-    for (uint32_t i = 0; i < s->graph->n_input; i++)
+    for (uint32_t i = 0; i < s->ir->n_input; i++)
         if (!input_fits(s, in[i])) return false;
-    for (uint32_t o = 0; o < s->graph->n_output; o++)
+    for (uint32_t o = 0; o < s->ir->n_output; o++)
         if (out[o] && !output_fits(s, in, o, out[o])) return false;
     return updates_fit(s, in);
 }
@@ -82,10 +82,12 @@ bool bp_schedule_fits(const struct bp_schedule *s, const struct bp_stream *strea
 static struct bp_tensor *given_result(const struct bp_schedule *s, uint32_t root,
                                       struct bp_tensor *const *out)
 {
-    for (uint32_t o = 0; o < s->graph->n_output; o++)
-        if (out[o] && s->graph->output[o] == root &&
-            bp_same_type(&out[o]->view, &s->value[root]->type.view))
+    for (uint32_t o = 0; o < s->ir->n_output; o++) {
+        const struct bp_scheduled_value *value = s->value[s->output[o]];
+        if (out[o] && value->root == root && !value->offset &&
+            bp_same_type(&out[o]->view, &value->type.view) && value->bytes == s->value[root]->bytes)
             return out[o];
+    }
     return NULL;
 }
 
@@ -131,9 +133,9 @@ static enum bp_status value_tensor(const struct bp_schedule *s,
     enum bp_status status;
 
     if (root->source == BP_SOURCE_INPUT) base = in[root->index];
-    else if (root->source == BP_SOURCE_CONSTANT) base = s->graph->value[root->index].constant;
+    else if (root->source == BP_SOURCE_CONSTANT) base = s->ir->value[root->index].constant;
     else base = c->result[root->index];
-    if (v == value->root || (!value->offset && bp_same_type(&value->type.view, &base->view))) {
+    if (!value->offset && bp_same_type(&value->type.view, &base->view)) {
         *out_tensor = bp_tensor_retain(base);
         return BP_OK;
     }
@@ -156,7 +158,7 @@ static enum bp_status give_output(const struct bp_schedule *s, const struct bp_s
     struct bp_tensor *t;
     enum bp_status status;
 
-    TRY(value_tensor(s, c, in, s->graph->output[o], &t));
+    TRY(value_tensor(s, c, in, s->output[o], &t));
     if (!own[o]) {
         own[o] = t;
         return BP_OK;
@@ -170,14 +172,14 @@ static enum bp_status give_outputs(const struct bp_schedule *s, const struct bp_
                                    struct bp_stream *stream, struct bp_tensor *const *in,
                                    struct bp_tensor **out)
 {
-    struct bp_tensor **own = malloc((s->graph->n_output + 1) * sizeof *own);
+    struct bp_tensor **own = malloc((s->ir->n_output + 1) * sizeof *own);
     enum bp_status status = BP_OK;
 
     if (!own) return bp_error(BP_ERR_MEMORY, "no host memory for the outputs of a program");
-    for (uint32_t o = 0; o < s->graph->n_output; o++) own[o] = out[o];
-    for (uint32_t o = 0; o < s->graph->n_output && status == BP_OK; o++)
+    for (uint32_t o = 0; o < s->ir->n_output; o++) own[o] = out[o];
+    for (uint32_t o = 0; o < s->ir->n_output && status == BP_OK; o++)
         status = give_output(s, c, stream, in, o, own);
-    for (uint32_t o = 0; o < s->graph->n_output; o++) {
+    for (uint32_t o = 0; o < s->ir->n_output; o++) {
         if (status == BP_OK) out[o] = own[o];
         else if (!out[o]) bp_tensor_destroy(own[o]);
     }

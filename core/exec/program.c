@@ -5,6 +5,7 @@
  * has the reason. */
 #include "program.h"
 
+#include "../compile/passes.h"
 #include "capture.h"
 
 #include <backplane/ops.h>
@@ -328,9 +329,11 @@ static void program_compile(struct bp_program *p)
 {
     char *before = strdup(bp_error_message());
 
-    if (bp_schedule_create(p->graph, p->device, &p->schedule)) {
+    if (bp_compile(p->graph, p->device, &p->schedule)) {
         p->uncompilable = true;
         snprintf(p->why_not, sizeof p->why_not, "%s", bp_error_message());
+        bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program is not compiled: %s",
+                    p->device->name, p->why_not);
     }
     if (before) bp_error_write("%s", before);
     free(before);

@@ -140,8 +140,13 @@ enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
 /* Whether a value can have a gradient: it is float or complex. */
 bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value);
 
-/* Fills an invocation for a node on a device, except its inputs. The attributes still belong to the
- * node. */
+/* Fills an invocation for a node on a device, except its inputs and the types of its outputs. The
+ * attributes still belong to the node. bp_invocation_set_type sets the type of output i.
+ * bp_node_invocation does both for a node of a graph. */
+void bp_invocation_of_node(const struct bp_node *node, struct bp_device *device,
+                           struct bp_invocation *inv);
+void bp_invocation_set_type(struct bp_invocation *inv, uint32_t i,
+                            const struct bp_typed_view *type);
 void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
                         struct bp_device *device, struct bp_invocation *inv);
 

@@ -147,6 +147,14 @@ static bool attrs_equal(const struct bp_attr *a, const void *x, const void *y)
     return !memcmp(attrs_field(x, a), attrs_field(y, a), 8u * a->count);
 }
 
+bool bp_attrs_same(const struct bp_opinfo *op, const void *x, const void *y)
+{
+    if (!x || !y) return x == y;
+    for (uint32_t i = 0; i < op->n_attr; i++)
+        if (!attrs_equal(&op->attr[i], x, y)) return false;
+    return true;
+}
+
 enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
                                   const void *given)
 {

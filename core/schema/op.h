@@ -162,6 +162,9 @@ static inline bool bp_same_keys(const struct bp_opdef *row, const void *a, const
     return true;
 }
 
+/* Whether two structs in full length, or NULL, agree in all attributes, lists included. */
+bool bp_attrs_same(const struct bp_opinfo *op, const void *x, const void *y);
+
 /* Returns an error if an attribute struct differs from the prepared one in a KEY attribute. */
 enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
                                   const void *given);

@@ -356,10 +356,15 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
     TRY(bp_device_synchronize(tensor->device)); /* plans may read the contents from now on */
+    bp_tensor_set_frozen(tensor);
+    return BP_OK;
+}
+
+void bp_tensor_set_frozen(struct bp_tensor *tensor)
+{
     atomic_store_explicit(&tensor->buffer->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_signature(tensor->device, &tensor->view);
-    return BP_OK;
 }
 
 enum bp_status bp_tensor_check_write(const char *call, const char *output,

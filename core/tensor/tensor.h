@@ -201,6 +201,9 @@ enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *
 /* Whether the tensor is stored in its buffer, so that it ends with the buffer. */
 bool bp_tensor_is_in_buffer(const struct bp_tensor *tensor);
 
+/* Freezes a tensor whose contents are written and complete. */
+void bp_tensor_set_frozen(struct bp_tensor *tensor);
+
 /* Makes a tensor that is not stored in its buffer refer to other memory of the same device, and
  * drops its reference to the previous memory. */
 void bp_tensor_set_place(struct bp_tensor *tensor, struct bp_buffer *buffer, uint64_t offset);

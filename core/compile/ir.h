@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ir.h: declares the intermediate representation (IR) of the compiler: a copy of a graph that
+ * passes rewrite before it is lowered to a schedule. The graph itself stays as it was recorded.
+ *
+ * Nodes are in a list whose order is an order of execution. An edit adds values and nodes and marks
+ * nodes as dead; numbers of values and nodes never change. */
+#ifndef BP_IR_H
+#define BP_IR_H
+
+#include "../graph/graph.h"
+
+#include <stdio.h>
+
+struct bp_ir_value {
+    struct bp_typed_view *type; /* owned; dense */
+    uint32_t kind;              /* enum bp_value_kind */
+    uint32_t node, output;      /* of a result: the node and its output */
+    uint32_t input;             /* of an input: its number */
+    uint32_t uses;              /* inputs of living nodes, and outputs, that are this value */
+    uint32_t same;              /* the value that replaces this one; its own number: none does */
+    uint32_t root;              /* the value whose memory it is a view of or updates; its own
+                                   number: it has its own memory */
+    bool updated;               /* of a root: a node updates its memory */
+    bool returned;              /* of a root: an output of the graph lies in its memory */
+    bool folded;                /* a constant that the compiler computed: see folded.h */
+    struct bp_tensor *constant; /* a reference */
+};
+
+struct bp_ir_node {
+    struct bp_node call;     /* owns its attributes, lists and names, as in a graph */
+    uint32_t previous, next; /* in the order of execution; BP_NO_VALUE: none */
+    bool dead;
+    bool made; /* by a pass */
+};
+
+struct bp_ir {
+    struct bp_device *device; /* its owner keeps it alive */
+    struct bp_ir_value *value;
+    struct bp_ir_node *node;
+    uint32_t *input, *output; /* numbers of values */
+    uint32_t n_value, n_node, n_input, n_output, room_value, room_node;
+    uint32_t first, last; /* nodes */
+    uint32_t living;      /* nodes that are not dead */
+};
+
+/* Copies a graph. */
+enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *device,
+                            struct bp_ir **out_ir);
+void bp_ir_destroy(struct bp_ir *ir);
+
+/* Fills an invocation for a node, except its inputs and its kernel. The attributes still belong to
+ * the node. */
+void bp_ir_invocation(const struct bp_ir *ir, const struct bp_node *node,
+                      struct bp_invocation *inv);
+
+/* ir_edit.c. bp_ir_kill marks a node as dead: it reads nothing any more. Its results must have no
+ * uses, or become results of other nodes. */
+void bp_ir_kill(struct bp_ir *ir, uint32_t node);
+
+/* Replaces all uses of a value by another one of the same type. */
+void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by);
+
+/* Inserts the nodes of a graph that was recorded for this purpose before node `before`, and kills
+ * the n_kill nodes of `kill`. in: the IR's value for each input of the graph. out: the IR's value
+ * that each output of the graph replaces, which killed nodes produced. The graph gives its nodes
+ * away and must be destroyed. Types must agree, which the caller has checked. The IR does not
+ * change if it fails. */
+enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t before,
+                            const uint32_t *in, const uint32_t *out, const uint32_t *kill,
+                            uint32_t n_kill);
+
+/* Replaces a node by its decomposition for inputs of these types; the row has one. *out_forwards: a
+ * result is an input, so that bp_ir_resolve must be called. */
+enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t node, const struct bp_view *const *in,
+                            bool *out_forwards);
+
+/* Adds a constant; the IR takes a reference to the tensor. */
+enum bp_status bp_ir_add_constant(struct bp_ir *ir, struct bp_tensor *tensor, uint32_t *out_value);
+
+/* Replaces forwarded values everywhere by those that replace them. Each pass ends with it. */
+void bp_ir_resolve(struct bp_ir *ir);
+
+/* Finds the roots of all values, and which of them are updated or returned. */
+void bp_ir_find_roots(struct bp_ir *ir);
+/* Finds those of the results of one node, whose inputs have theirs. */
+void bp_ir_find_roots_of(struct bp_ir *ir, uint32_t node);
+
+/* The value that replaces value v, or v itself. */
+static inline uint32_t bp_ir_same(const struct bp_ir *ir, uint32_t v)
+{
+    while (ir->value[v].same != v) v = ir->value[v].same;
+    return v;
+}
+
+/* Whether the memory of a value never changes while the program runs, so that readers may move. */
+static inline bool bp_ir_is_stable(const struct bp_ir *ir, uint32_t v)
+{
+    return !ir->value[ir->value[v].root].updated;
+}
+
+/* Whether the contents of a value are known when the graph is compiled. */
+static inline bool bp_ir_is_frozen(const struct bp_ir *ir, uint32_t v)
+{
+    const struct bp_tensor *t = ir->value[v].constant;
+
+    return t && t->view.flags & BP_VIEW_CONSTANT;
+}
+
+/* Whether a node only computes its results from its inputs: it updates nothing and draws no random
+ * numbers, and its results' extents do not depend on data. */
+static inline bool bp_ir_is_pure(const struct bp_node *node)
+{
+    return !node->row->random && !node->row->updates && !node->row->bound;
+}
+
+/* ir_verify.c: checks the representation: BP_ERR_INTERNAL, with what is wrong. */
+enum bp_status bp_ir_verify(const struct bp_ir *ir);
+
+/* ir_text.c: writes the representation as text, one node a line, or as a graph for Graphviz. */
+void bp_ir_print(const struct bp_ir *ir, FILE *to);
+void bp_ir_print_dot(const struct bp_ir *ir, FILE *to);
+
+#endif

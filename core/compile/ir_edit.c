@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ir_edit.c: changes the compiler's representation: adds, replaces and removes nodes. */
+#include "ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum bp_status edit_no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+}
+
+/* Makes room for `more` values and nodes, so that an edit does not fail in its middle. */
+static enum bp_status edit_room(struct bp_ir *ir, uint32_t values, uint32_t nodes)
+{
+    if (ir->n_value + values > ir->room_value) {
+        uint32_t room = 2 * ir->room_value + values;
+        struct bp_ir_value *list = realloc(ir->value, room * sizeof *list);
+        if (!list) return edit_no_memory();
+        ir->value = list;
+        ir->room_value = room;
+    }
+    if (ir->n_node + nodes > ir->room_node) {
+        uint32_t room = 2 * ir->room_node + nodes;
+        struct bp_ir_node *list = realloc(ir->node, room * sizeof *list);
+        if (!list) return edit_no_memory();
+        ir->node = list;
+        ir->room_node = room;
+    }
+    return BP_OK;
+}
+
+static void node_unlink(struct bp_ir *ir, uint32_t n)
+{
+    uint32_t previous = ir->node[n].previous, next = ir->node[n].next;
+
+    if (previous == BP_NO_VALUE) ir->first = next;
+    else ir->node[previous].next = next;
+    if (next == BP_NO_VALUE) ir->last = previous;
+    else ir->node[next].previous = previous;
+}
+
+static void node_link_before(struct bp_ir *ir, uint32_t n, uint32_t before)
+{
+    uint32_t previous = ir->node[before].previous;
+
+    ir->node[n].previous = previous;
+    ir->node[n].next = before;
+    ir->node[before].previous = n;
+    if (previous == BP_NO_VALUE) ir->first = n;
+    else ir->node[previous].next = n;
+}
+
+void bp_ir_kill(struct bp_ir *ir, uint32_t n)
+{
+    struct bp_node *node = &ir->node[n].call;
+
+    if (ir->node[n].dead) return;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE) ir->value[bp_ir_same(ir, node->in[i])].uses--;
+    ir->node[n].dead = true;
+    ir->living--;
+    node_unlink(ir, n);
+}
+
+void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by)
+{
+    by = bp_ir_same(ir, by);
+    if (by == value) return;
+    ir->value[value].same = by;
+    ir->value[by].uses += ir->value[value].uses;
+    ir->value[value].uses = 0;
+}
+
+void bp_ir_resolve(struct bp_ir *ir)
+{
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
+        struct bp_node *node = &ir->node[n].call;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            if (node->in[i] != BP_NO_VALUE) node->in[i] = bp_ir_same(ir, node->in[i]);
+    }
+    for (uint32_t o = 0; o < ir->n_output; o++) ir->output[o] = bp_ir_same(ir, ir->output[o]);
+    bp_ir_find_roots(ir);
+}
+
+enum bp_status bp_ir_add_constant(struct bp_ir *ir, struct bp_tensor *t, uint32_t *out_value)
+{
+    struct bp_type type = {.dtype = t->view.dtype, .rank = t->view.rank};
+    struct bp_ir_value *v;
+
+    TRY(edit_room(ir, 1, 0));
+    v = &ir->value[ir->n_value];
+    *v = (struct bp_ir_value){.type = malloc(sizeof *v->type),
+                              .kind = BP_VALUE_CONSTANT,
+                              .same = ir->n_value,
+                              .root = ir->n_value};
+    if (!v->type) return edit_no_memory();
+    memcpy(type.shape, t->shape, sizeof type.shape);
+    bp_typed_view_dense(v->type, &type);
+    v->constant = bp_tensor_retain(t);
+    *out_value = ir->n_value++;
+    return BP_OK;
+}
+
+/* The IR's value for each value of a graph that is spliced. */
+struct splice {
+    struct bp_ir *ir;
+    struct bp_graph *graph;
+    uint32_t *value;
+};
+
+/* Finds the values of the graph's inputs and outputs, and adds the others. The types of added
+ * values move to the IR. */
+static void splice_values(struct splice *s, const uint32_t *in, const uint32_t *out)
+{
+    struct bp_graph *g = s->graph;
+    struct bp_ir *ir = s->ir;
+
+    for (uint32_t v = 0; v < g->n_value; v++) s->value[v] = BP_NO_VALUE;
+    for (uint32_t i = 0; i < g->n_input; i++) s->value[g->input[i]] = bp_ir_same(ir, in[i]);
+    for (uint32_t o = 0; o < g->n_output; o++)
+        if (s->value[g->output[o]] == BP_NO_VALUE && g->value[g->output[o]].kind == BP_VALUE_RESULT)
+            s->value[g->output[o]] = out[o];
+    for (uint32_t v = 0; v < g->n_value; v++) {
+        struct bp_ir_value *to = &ir->value[ir->n_value];
+        if (s->value[v] != BP_NO_VALUE) continue;
+        *to = (struct bp_ir_value){.type = g->value[v].type,
+                                   .kind = g->value[v].kind,
+                                   .same = ir->n_value,
+                                   .root = ir->n_value,
+                                   .constant = g->value[v].constant};
+        g->value[v].type = NULL;
+        g->value[v].constant = NULL;
+        s->value[v] = ir->n_value++;
+    }
+}
+
+/* Moves node n of the graph to the IR, before node `before`. */
+static void splice_node(struct splice *s, uint32_t n, uint32_t before)
+{
+    struct bp_node *from = &s->graph->node[n];
+    struct bp_ir *ir = s->ir;
+    uint32_t number = ir->n_node++;
+    struct bp_ir_node *to = &ir->node[number];
+
+    *to = (struct bp_ir_node){.call = *from, .made = true};
+    from->attrs = NULL;
+    from->name = from->kernel = NULL;
+    from->in = NULL;
+    node_link_before(ir, number, before);
+    ir->living++;
+    for (uint32_t i = 0; i < to->call.n_in; i++) {
+        if (to->call.in[i] == BP_NO_VALUE) continue;
+        to->call.in[i] = s->value[to->call.in[i]];
+        ir->value[to->call.in[i]].uses++;
+    }
+    for (uint32_t i = 0; i < to->call.n_out; i++) {
+        if (to->call.out[i] == BP_NO_VALUE) continue;
+        to->call.out[i] = s->value[to->call.out[i]];
+        ir->value[to->call.out[i]].node = number;
+        ir->value[to->call.out[i]].output = i;
+    }
+}
+
+enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t before,
+                            const uint32_t *in, const uint32_t *out, const uint32_t *kill,
+                            uint32_t n_kill)
+{
+    struct splice s = {ir, graph, malloc((graph->n_value + 1) * sizeof *s.value)};
+    enum bp_status status = s.value ? edit_room(ir, graph->n_value, graph->n_node)
+                                    : edit_no_memory();
+
+    if (status == BP_OK) {
+        splice_values(&s, in, out);
+        for (uint32_t n = 0; n < graph->n_node; n++) splice_node(&s, n, before);
+        for (uint32_t o = 0; o < graph->n_output; o++)
+            if (s.value[graph->output[o]] != out[o])
+                bp_ir_forward(ir, out[o], s.value[graph->output[o]]);
+        for (uint32_t k = 0; k < n_kill; k++) bp_ir_kill(ir, kill[k]);
+    }
+    free(s.value);
+    return status;
+}
+
+/* Records the decomposition of a node. value: the graph's values for its outputs. */
+static enum bp_status expansion_record(const struct bp_node *node, const struct bp_view *const *in,
+                                       struct bp_graph *graph, uint32_t *value)
+{
+    TRY(bp_graph_trace_decomposed(graph, node->row, node->attrs, in, node->n_in, node->want,
+                                  value));
+    for (uint32_t n = 0; n < graph->n_node; n++) {
+        char *name = strdup(node->name);
+        if (!name) return edit_no_memory();
+        free(graph->node[n].name);
+        graph->node[n].name = name;
+    }
+    graph->output = malloc((node->n_out + 1) * sizeof *graph->output);
+    if (!graph->output) return edit_no_memory();
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] != BP_NO_VALUE) graph->output[graph->n_output++] = value[i];
+    return BP_OK;
+}
+
+enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t n, const struct bp_view *const *in,
+                            bool *out_forwards)
+{
+    const struct bp_node *node = &ir->node[n].call;
+    uint32_t value[BP_PORT_MAX], from[BP_FLAT_MAX], to[BP_FLAT_MAX], n_from = 0, n_to = 0;
+    uint32_t first = ir->n_node;
+    struct bp_graph *graph;
+    enum bp_status status;
+
+    TRY(bp_graph_make(&graph));
+    status = expansion_record(node, in, graph, value);
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE) from[n_from++] = node->in[i];
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] != BP_NO_VALUE) to[n_to++] = node->out[i];
+    if (status == BP_OK) status = bp_ir_splice(ir, graph, n, from, to, &n, 1);
+    bp_graph_release(graph);
+    if (status) return status;
+    for (; first < ir->n_node; first++) bp_ir_find_roots_of(ir, first);
+    *out_forwards = false;
+    for (uint32_t i = 0; i < n_to; i++) *out_forwards |= ir->value[to[i]].same != to[i];
+    return BP_OK;
+}

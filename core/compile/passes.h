@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* passes.h: declares the passes of the compiler: functions that rewrite the IR. */
+#ifndef BP_PASSES_H
+#define BP_PASSES_H
+
+#include "schedule.h"
+
+/* A graph that is being compiled. */
+struct bp_compilation {
+    struct bp_ir *ir;
+    uint32_t changes; /* of the pass that runs: nodes that it removed or replaced */
+};
+
+struct bp_pass {
+    const char *name, *doc;
+    /* A failure ends the compilation, and the program runs node by node. */
+    enum bp_status (*run)(struct bp_compilation *c);
+};
+
+/* passes.c: the list of all passes, in the order in which they run. */
+extern const struct bp_pass bp_pass_list[];
+extern const uint32_t bp_pass_count;
+
+/* Runs the passes that BP_PASSES does not leave out. */
+enum bp_status bp_passes_run(struct bp_ir *ir);
+
+/* Compiles a graph for a device to a schedule. */
+enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device,
+                          struct bp_schedule **out_schedule);
+
+/* The passes; each one's file has its name. */
+enum bp_status bp_pass_clean(struct bp_compilation *c);
+enum bp_status bp_pass_recognise(struct bp_compilation *c);
+enum bp_status bp_pass_affine(struct bp_compilation *c);
+enum bp_status bp_pass_fold(struct bp_compilation *c);
+enum bp_status bp_pass_epilogue(struct bp_compilation *c);
+
+#endif
