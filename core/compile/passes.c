@@ -9,6 +9,7 @@
 
 const struct bp_pass bp_pass_list[] = {
     {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean},
+    {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pattern_match.c: finds out whether a pattern matches at a node, by comparing backwards from the
+ * last call and trying both orders of operands that may be exchanged. */
+#include "pattern.h"
+
+#include "rewrite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALIKE_MAX = 4096
+}; /* elements of a constant that are compared with a number */
+
+struct matching {
+    const struct bp_ir *ir;
+    const struct bp_pattern_text *text;
+    struct bp_match match;
+};
+
+/* Whether all elements of a frozen constant are one number. */
+static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_number)
+{
+    int64_t n = ir->value[v].type->view.count;
+    double *element = n > 0 && n <= ALIKE_MAX ? malloc((size_t)n * sizeof *element) : NULL;
+    bool alike = element && bp_ir_read(ir, v, ALIKE_MAX, element);
+
+    for (int64_t i = 1; alike && i < n; i++) alike = element[i] == element[0];
+    if (alike) *out_number = element[0];
+    free(element);
+    return alike;
+}
+
+static bool numbers_agree(double a, double b)
+{
+    return a == b || fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+/* Whether one of the words that "|" separates is the operator's name. */
+static bool names_operator(const struct bp_pattern_node *term, const char *op)
+{
+    const char *at = term->text, *end = term->text + term->length;
+    size_t n = strlen(op);
+
+    while (at < end) {
+        const char *stop = memchr(at, '|', (size_t)(end - at));
+        size_t length = (size_t)((stop ? stop : end) - at);
+        if (length == n && !memcmp(at, op, n)) return true;
+        at += length + 1;
+    }
+    return false;
+}
+
+static bool node_commutes(const struct bp_node *node)
+{
+    static const char *const names[] = {"add", "mul", "maximum", "minimum"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(node->row->info.name, names[i])) return true;
+    return false;
+}
+
+static bool term_matches(struct matching *m, uint32_t term, uint32_t v);
+
+static bool operands_match(struct matching *m, const struct bp_pattern_node *term,
+                           const struct bp_node *node, bool exchanged)
+{
+    for (uint32_t i = 0; i < term->n_in; i++) {
+        uint32_t v = node->in[exchanged && i < 2 ? 1 - i : i];
+        if (v == BP_NO_VALUE || !term_matches(m, term->in[i], bp_ir_same(m->ir, v))) return false;
+    }
+    return true;
+}
+
+/* Adds a node to the match. A node that two terms name is listed once. */
+static bool match_add(struct bp_match *match, uint32_t n)
+{
+    for (uint32_t i = 0; i < match->n_node; i++)
+        if (match->node[i] == n) return true;
+    if (match->n_node == BP_PATTERN_NODES) return false;
+    match->node[match->n_node++] = n;
+    return true;
+}
+
+static bool attrs_match(const struct bp_ir *ir, const struct bp_node *node, const char *text)
+{
+    uint32_t rank = node->n_in && node->in[0] != BP_NO_VALUE
+                        ? ir->value[node->in[0]].type->view.rank
+                        : 0;
+
+    return bp_pattern_check_attrs(node, text, rank);
+}
+
+/* Inputs that the term does not list must be absent. */
+static bool call_matches(struct matching *m, const struct bp_pattern_node *term, uint32_t n)
+{
+    const struct bp_node *node = &m->ir->node[n].call;
+    struct bp_match before;
+
+    if (node->kernel || !bp_ir_is_pure(node) || !names_operator(term, node->row->info.name) ||
+        node->n_in < term->n_in || !attrs_match(m->ir, node, term->attrs))
+        return false;
+    for (uint32_t i = term->n_in; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE) return false;
+    if (!match_add(&m->match, n)) return false;
+    before = m->match;
+    if (operands_match(m, term, node, false)) return true;
+    m->match = before;
+    return term->n_in == 2 && node_commutes(node) && operands_match(m, term, node, true);
+}
+
+static bool value_matches(struct matching *m, const struct bp_pattern_node *term, uint32_t v)
+{
+    if (term->frozen && !bp_ir_is_frozen(m->ir, v)) return false;
+    if (m->match.value[term->name] != BP_NO_VALUE) return m->match.value[term->name] == v;
+    m->match.value[term->name] = v;
+    return bp_ir_is_stable(m->ir, v);
+}
+
+static bool term_matches(struct matching *m, uint32_t number, uint32_t v)
+{
+    const struct bp_pattern_node *term = &m->text->node[number];
+    double is;
+
+    switch (term->kind) {
+    case BP_TERM_VALUE: return value_matches(m, term, v);
+    case BP_TERM_NUMBER: return constant_number(m->ir, v, &is) && numbers_agree(is, term->number);
+    case BP_TERM_CAPTURE:
+        if (!constant_number(m->ir, v, &is)) return false;
+        m->match.number[term->name] = is;
+        m->match.value[term->name] = v;
+        return true;
+    default:
+        return m->ir->value[v].kind == BP_VALUE_RESULT && !m->ir->value[v].output &&
+               call_matches(m, term, m->ir->value[v].node);
+    }
+}
+
+/* Uses of value v by the nodes of a match. */
+static uint32_t uses_inside(const struct bp_ir *ir, const struct bp_match *match, uint32_t v)
+{
+    uint32_t uses = 0;
+
+    for (uint32_t k = 0; k < match->n_node; k++) {
+        const struct bp_node *node = &ir->node[match->node[k]].call;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            uses += node->in[i] != BP_NO_VALUE && bp_ir_same(ir, node->in[i]) == v;
+    }
+    return uses;
+}
+
+/* Whether nothing outside reads what the nodes compute, apart from the last node (node 0). */
+static bool match_is_closed(const struct bp_ir *ir, const struct bp_match *match)
+{
+    for (uint32_t k = 0; k < match->n_node; k++) {
+        const struct bp_node *node = &ir->node[match->node[k]].call;
+        for (uint32_t i = 0; i < node->n_out; i++) {
+            uint32_t v = node->out[i];
+            if (v == BP_NO_VALUE || (!k && !i)) continue;
+            if (ir->value[v].uses != (k ? uses_inside(ir, match, v) : 0)) return false;
+        }
+    }
+    return true;
+}
+
+bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *text, uint32_t n,
+                        struct bp_match *out)
+{
+    struct matching m = {.ir = ir, .text = text};
+
+    for (uint32_t i = 0; i < BP_PATTERN_NAMES; i++) m.match.value[i] = BP_NO_VALUE;
+    if (!names_operator(&text->node[0], ir->node[n].call.row->info.name)) return false;
+    if (!call_matches(&m, &text->node[0], n) || !match_is_closed(ir, &m.match)) return false;
+    *out = m.match;
+    return true;
+}

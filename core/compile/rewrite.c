@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rewrite.c: records the replacement of nodes and puts it in their place; reads constants. */
+#include "rewrite.h"
+
+#include "../call/prepared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum bp_status bp_rewrite_begin(struct bp_rewrite *rw, struct bp_ir *ir, const uint32_t *node,
+                                uint32_t n_node)
+{
+    *rw = (struct bp_rewrite){.ir = ir, .n_node = n_node};
+    memcpy(rw->node, node, n_node * sizeof *node);
+    return bp_graph_make(&rw->graph);
+}
+
+enum bp_status bp_rewrite_in(struct bp_rewrite *rw, uint32_t value, struct bp_tensor **out_in)
+{
+    struct bp_type type = {0};
+    const struct bp_typed_view *of;
+
+    *out_in = NULL;
+    if (value == BP_NO_VALUE) return BP_OK;
+    value = bp_ir_same(rw->ir, value);
+    for (uint32_t i = 0; i < rw->n_in; i++) {
+        if (rw->value[i] != value) continue;
+        *out_in = rw->in[i];
+        return BP_OK;
+    }
+    of = rw->ir->value[value].type;
+    type.dtype = of->view.dtype;
+    type.rank = of->view.rank;
+    memcpy(type.shape, of->shape, sizeof type.shape);
+    TRY(bp_graph_add_input(rw->graph, NULL, &type, &rw->in[rw->n_in]));
+    rw->value[rw->n_in] = value;
+    *out_in = rw->in[rw->n_in++];
+    return BP_OK;
+}
+
+void bp_rewrite_cancel(struct bp_rewrite *rw)
+{
+    for (uint32_t i = 0; i < rw->n_in; i++) bp_tensor_destroy(rw->in[i]);
+    bp_graph_release(rw->graph);
+}
+
+/* Names each node of the replacement after the nodes that it replaces: "conv_3+relu_5". */
+static enum bp_status rewrite_name(struct bp_rewrite *rw)
+{
+    char name[256] = "";
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < rw->n_node; i++) {
+        const char *part = rw->ir->node[rw->node[i]].call.name;
+        at += (size_t)snprintf(name + at, sizeof name - at, "%s%.100s", i ? "+" : "", part);
+        if (at >= sizeof name) break;
+    }
+    for (uint32_t n = 0; n < rw->graph->n_node; n++) {
+        char *own = strdup(name);
+        if (!own) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+        free(rw->graph->node[n].name);
+        rw->graph->node[n].name = own;
+    }
+    return BP_OK;
+}
+
+static enum bp_status rewrite_splice(struct bp_rewrite *rw, struct bp_tensor *result,
+                                     uint32_t value)
+{
+    uint32_t made;
+
+    TRY(bp_graph_value_of(rw->graph, result, &made));
+    if (!bp_same_type(&rw->graph->value[made].type->view, &rw->ir->value[value].type->view))
+        return bp_error(BP_ERR_INTERNAL, "a pass replaces %s by a value of another type",
+                        rw->ir->node[rw->node[rw->n_node - 1]].call.name);
+    TRY(bp_graph_output(rw->graph, result, NULL));
+    TRY(rewrite_name(rw));
+    return bp_ir_splice(rw->ir, rw->graph, rw->node[rw->n_node - 1], rw->value, &value, rw->node,
+                        rw->n_node);
+}
+
+enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t value)
+{
+    enum bp_status status = rewrite_splice(rw, result, value);
+
+    bp_tensor_destroy(result);
+    bp_rewrite_cancel(rw);
+    return status;
+}
+
+static double element_as_double(const void *data, uint32_t dtype, int64_t i)
+{
+    switch (dtype) {
+    case BP_F32: return ((const float *)data)[i];
+    case BP_F64: return ((const double *)data)[i];
+    case BP_I32: return ((const int32_t *)data)[i];
+    default: return (double)((const int64_t *)data)[i];
+    }
+}
+
+bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
+{
+    struct bp_tensor *t = ir->value[value].constant;
+    const uint64_t dtypes = BP_M(F32) | BP_M(F64) | BP_M(I32) | BP_M(I64);
+    struct bp_stream *reader;
+    enum bp_status status;
+    void *data;
+
+    if (!bp_ir_is_frozen(ir, value) || t->view.count > most || !(dtypes >> t->view.dtype & 1))
+        return false;
+    data = malloc((size_t)t->view.count * 8 + 1);
+    if (!data) return false;
+    status = bp_stream_create_with(t->device, BP_STREAM_INLINE, &reader);
+    if (status == BP_OK) {
+        status = bp_tensor_read(reader, t, data,
+                                (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8));
+        bp_stream_destroy(reader);
+    }
+    for (int64_t i = 0; status == BP_OK && i < t->view.count; i++)
+        out[i] = element_as_double(data, t->view.dtype, i);
+    free(data);
+    return status == BP_OK;
+}

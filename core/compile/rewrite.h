@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rewrite.h: declares how passes replace nodes: the replacement is recorded as calls of operators,
+ * which infer and check its types, and takes the place of the nodes. */
+#ifndef BP_REWRITE_H
+#define BP_REWRITE_H
+
+#include "ir.h"
+
+enum {
+    BP_REWRITE_IN = 16,
+    BP_REWRITE_NODES = 32
+};
+
+struct bp_rewrite {
+    struct bp_ir *ir;
+    struct bp_graph *graph;              /* of the replacement */
+    struct bp_tensor *in[BP_REWRITE_IN]; /* its inputs */
+    uint32_t value[BP_REWRITE_IN];       /* the IR's values for them */
+    uint32_t n_in;
+    uint32_t node[BP_REWRITE_NODES]; /* nodes to replace, in the order of execution */
+    uint32_t n_node;
+};
+
+/* Begins the replacement of the n_node nodes of `node`, in the order of execution. */
+enum bp_status bp_rewrite_begin(struct bp_rewrite *rw, struct bp_ir *ir, const uint32_t *node,
+                                uint32_t n_node);
+
+/* Returns the symbolic tensor for a value of the IR; BP_NO_VALUE: NULL. The tensor belongs to the
+ * rewrite. */
+enum bp_status bp_rewrite_in(struct bp_rewrite *rw, uint32_t value, struct bp_tensor **out_in);
+
+/* The scope in which the replacement's calls are made. */
+static inline struct bp_scope *bp_rewrite_scope(struct bp_rewrite *rw)
+{
+    return &rw->graph->scope;
+}
+
+/* Replaces the nodes: `result`, a symbolic tensor that this call takes over, becomes `value`, a
+ * result of the last node. BP_ERR_INTERNAL: their types differ. The rewrite ends, also after a
+ * failure, which leaves the IR as it was. */
+enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t value);
+
+/* Ends a rewrite without an effect. */
+void bp_rewrite_cancel(struct bp_rewrite *rw);
+
+/* Reads the elements of a frozen constant of a float dtype, or of i32 or i64, as doubles. false: it
+ * is no such constant, it has more than `most` elements, or it cannot be read. */
+bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out);
+
+#endif
