@@ -10,6 +10,8 @@
 const struct bp_pass bp_pass_list[] = {
     {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean},
     {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise},
+    {"affine", "merges factors and shifts of channels (batch_norm) into convolutions before them",
+     bp_pass_affine},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
