@@ -13,6 +13,8 @@ const struct bp_pass bp_pass_list[] = {
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions before them",
      bp_pass_affine},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},
+    {"epilogue", "merges additions and activations into convolutions and products before them",
+     bp_pass_epilogue},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 
