@@ -209,7 +209,9 @@ enum {
     SAMPLES = 8
 };
 
-/* Adds how far each element of a perturbed run is from the run without. */
+/* Adds how far each element of a perturbed run is from the run without, but at least a quarter of
+ * the float's unit in the last place: tolerance_widen makes two units of it, for the roundings that
+ * a pass adds or leaves out. */
 static void tolerance_add(double *tolerance, const struct fuzz_array *a, const struct fuzz_array *b)
 {
     const struct num_type *type = num_type(a->dtype);
@@ -223,6 +225,7 @@ static void tolerance_add(double *tolerance, const struct fuzz_array *a, const s
     for (int64_t i = 0; i < n; i++) {
         long double d = x.v ? fabsl(x.v[i] - y.v[i])
                             : fabsl((long double)(int64_t)x.u[i] - (long double)(int64_t)y.u[i]);
+        if (x.v && isfinite(y.v[i])) d = fmaxl(d, num_ulp(type, y.v[i]) / 4);
         if (d > (long double)tolerance[i]) tolerance[i] = (double)d;
     }
     ref_array_finish(&x);
