@@ -6,12 +6,12 @@
  * On an inline stream the first run compiles the graph. Passes rewrite it: equal computations are
  * done once, results that nothing reads are not computed (nor are their faults reported), what
  * depends on frozen constants only is computed in advance, and expressions become operators with
- * one kernel, such as a convolution with its norm, additions and activation. Results may differ from
- * those of bp_graph_run by roundings; NaN and infinities stay. Then kernels are chosen, and the
- * intermediate results get fixed places in one block of memory, the arena, which results with
+ * one kernel, such as a convolution with its norm, additions and activation. Results may differ
+ * from those of bp_graph_run by roundings; NaN and infinities stay. Then kernels are chosen, and
+ * the intermediate results get fixed places in one block of memory, the arena, which results with
  * separate lifetimes share. Constants that are not frozen (bp_tensor_freeze) are read in each run,
- * and nothing is computed from them in advance. Later runs launch the kernels one after the other, without look-ups and allocations.
- * Several threads may run a compiled program at the same time: each run has its own arena. The
+ * and nothing is computed from them in advance. Later runs launch the kernels one after the other,
+ * without look-ups and allocations. Several threads may run a compiled program at the same time: each run has its own arena. The
  * program keeps idle arenas until memory runs out. The following is not compiled: operators whose
  * extents depend on data (BP_OP_BOUND), and calls that run on another device. A run goes node by
  * node if an input is strided or lies in other memory than BP_SPACE_DEVICE, if an output overlaps
