@@ -359,6 +359,40 @@ Test(bad_input, attributes_of_other_versions)
     fixture_finish(&f);
 }
 
+Test(bad_input, products_with_an_epilogue)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 3, SHAPE(1, 2, 5), NULL),
+                     *w = tensor_of(&f, BP_F32, 3, SHAPE(3, 2, 2), NULL);
+    struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(2, 5), NULL),
+                     *column = tensor_of(&f, BP_F32, 1, SHAPE(5), NULL),
+                     *bias = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL);
+    struct bp_fused_conv_attrs conv = bp_fused_conv_defaults();
+    struct bp_fused_matmul_attrs matmul = bp_fused_matmul_defaults();
+    struct bp_tensor *y = NULL;
+
+    FAILS(BP_ERR_INVALID, "fused_conv: x has 2 axes",
+          bp_op_fused_conv(f.scope, a, w, NULL, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "bias", bp_op_fused_conv(f.scope, x, w, bias, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "residual", bp_op_fused_conv(f.scope, x, w, NULL, x, NULL, &y));
+    conv.activation = BP_ACTIVATION_SOFTPLUS + 1;
+    FAILS(BP_ERR_INVALID, "activation is 14",
+          bp_op_fused_conv(f.scope, x, w, NULL, NULL, &conv, &y));
+    FAILS(BP_ERR_INVALID, "fused_matmul: a is",
+          bp_op_fused_matmul(f.scope, a, a, NULL, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "bias for columns",
+          bp_op_fused_matmul(f.scope, a, column, bias, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "residual",
+          bp_op_fused_matmul(f.scope, a, column, NULL, column, NULL, &y));
+    matmul.activation = -1;
+    FAILS(BP_ERR_INVALID, "activation is -1",
+          bp_op_fused_matmul(f.scope, a, column, NULL, NULL, &matmul, &y));
+    cr_assert_null(y);
+    bp_tensor_destroy(x), bp_tensor_destroy(w), bp_tensor_destroy(a);
+    bp_tensor_destroy(column), bp_tensor_destroy(bias);
+    fixture_finish(&f);
+}
+
 Test(bad_input, outputs_that_overlap)
 {
     struct fixture f = fixture_init();
