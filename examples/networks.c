@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* networks.c: records networks as graphs, exports them as ONNX models, loads the models, runs graph
- * and model on one device, and checks that the results are equal.
+ * and model on one device, both as programs, and checks that the results are equal.
  *
  *   networks DIR [--device DEV] [--whole]
  *
@@ -53,16 +53,18 @@ static enum bp_status networks_make_input(struct network *n, struct bp_tensor **
     return status;
 }
 
-/* Runs the graph itself and the model that was exported from it, and compares the results. */
+/* Runs the graph and the model that was exported from it, and compares the results. */
 static int networks_compare(struct network *n, const char *name, const char *path)
 {
     struct bp_tensor *x = NULL, *y = NULL, *again = NULL;
     struct bp_model_info info = {.size = sizeof info};
+    struct bp_program *program = NULL;
     struct bp_model *model = NULL;
     double worst = NAN, largest = 0;
     int failed = n->status || networks_make_input(n, &x) ||
-                 bp_graph_run(n->graph, n->stream, &x, 1, &y, 1) ||
                  bp_model_export(n->graph, &n->output, 1, n->stream, path) ||
+                 bp_program_create(n->graph, n->device, &program) ||
+                 bp_program_run(program, n->stream, &x, 1, &y, 1) ||
                  bp_model_load(n->device, path, NULL, &model) ||
                  bp_model_run(model, n->stream, &x, 1, &again, 1) ||
                  bp_model_get_info(model, &info);
@@ -78,6 +80,7 @@ static int networks_compare(struct network *n, const char *name, const char *pat
     bp_tensor_destroy(y);
     bp_tensor_destroy(again);
     bp_model_destroy(model);
+    bp_program_destroy(program);
     return failed;
 }
 
