@@ -431,3 +431,19 @@ Test(reference, philox)
         for (int w = 0; w < 4; w++) cr_assert_eq(out[w], known[i][6 + w], "vector %zu", i);
     }
 }
+
+/* The cosine of nearly three quarters of a turn; the expected number is computed with 40 digits. */
+Test(reference, normal_near_zero_has_all_digits)
+{
+    const long double expected = -7.67267153637774390685511323323529e-5L;
+    struct bp_normal_attrs attrs = {.size = sizeof attrs, .shape = {SHAPE(341), 1},
+                                    .dtype = BP_F64, .std = 1};
+    struct ref_array in[2] = {{0}}, out = {0};
+
+    ref_array_init(&in[0], BP_U64, 1, SHAPE(2));
+    in[0].u[0] = 128134; /* the seed */
+    ref_normal(in, &attrs, &out);
+    cr_assert(fabsl(out.v[340] - expected) < 0x1p-60L * fabsl(expected), "%.20Lg", out.v[340]);
+    ref_array_finish(&in[0]);
+    ref_array_finish(&out);
+}

@@ -39,6 +39,20 @@ static long double ref_random_rounded(const struct num_type *type, long double v
     return num_get_float(num_accumulate(type), at);
 }
 
+/* The cosine of a part of a full turn. Whole quarters are taken away first, which is exact, so that
+ * results near 0 have all digits too. */
+static long double ref_random_cos(long double part)
+{
+    long double quarters = roundl(4 * part), rest = 2 * pi * (part - quarters / 4);
+
+    switch ((int)quarters & 3) {
+    case 0: return cosl(rest);
+    case 1: return -sinl(rest);
+    case 2: return -cosl(rest);
+    default: return sinl(rest);
+    }
+}
+
 /* Errors in ulp: the logarithm 2, so the root 1, plus a rounding; the angle's product; sine and
  * cosine 2; and the two products with them. */
 void ref_normal(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -49,8 +63,8 @@ void ref_normal(const struct ref_array *in, const void *attrs, struct ref_array 
     for (int64_t i = 0; i < out->count; i++) {
         int64_t first = i - i % 2;
         long double r = sqrtl(-2 * logl(above_of(in, first)));
-        long double turn = 2 * pi * ref_random_part_of(in, first + 1);
-        long double z = r * (i % 2 ? sinl(turn) : cosl(turn));
+        long double part = ref_random_part_of(in, first + 1);
+        long double z = r * ref_random_cos(i % 2 ? part - 0.25L : part);
         long double scaled = ref_random_rounded(out->type, a->std) * z;
         out->v[i] = ref_random_rounded(out->type, a->mean) + scaled;
         out->bound[i] = 7 * fabsl(scaled);
