@@ -10,7 +10,7 @@
  * fake_quantize_abs_max, whose intermediate numbers are integers. */
 #define OPEN_ZEROS \
     "max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "cummax", "cummin", \
-        "max_pool", "global_max_pool", "fake_quantize_abs_max"
+        "max_pool", "global_max_pool", "maxout", "fake_quantize_abs_max"
 
 /* The type of one number of an element: of one part for complex dtypes. */
 static const struct num_type *part_type(const struct num_type *type)

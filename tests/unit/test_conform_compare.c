@@ -76,6 +76,7 @@ Test(compare, half_an_ulp_is_the_nearest)
 Test(compare, the_sign_of_a_zero_that_was_selected_is_open)
 {
     cr_assert(conform_compare_accepts(conform_op("max_pool"), BP_F32, 0, 0, -0.0L, false));
+    cr_assert(conform_compare_accepts(conform_op("maxout"), BP_F32, -0.0L, 0, 0, false));
     cr_assert(conform_compare_accepts(conform_op("maximum"), BP_F32, -0.0L, 0, 0, false));
     cr_assert(!conform_compare_accepts(conform_op("assign"), BP_F32, 0, 0, -0.0L, false));
 }
