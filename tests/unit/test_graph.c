@@ -218,6 +218,25 @@ Test(graph, outputs_are_given_or_made)
     graph_finish(&r);
 }
 
+/* The graph reads an input before it writes an output there, also if that output is a view. */
+Test(graph, a_view_of_an_input_is_written_over_that_input)
+{
+    struct recorded r = graph_begin();
+    struct bp_tensor *x, *y = NULL, *real, *out;
+
+    OK(bp_graph_input(r.graph, "x", BP_F32, 2, SHAPE(2, 2), &x));
+    OK(bp_op_transpose(r.scope, x, NULL, &y));
+    OK(bp_graph_output(r.graph, y, NULL));
+    real = out = tensor_of(&r.f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4));
+    OK(bp_graph_run(r.graph, r.f.stream, &real, 1, &out, 1));
+    cr_assert_eq(out, real);
+    expect_bytes(&r.f, real, F32(1, 3, 2, 4), 16);
+    bp_tensor_destroy(real);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    graph_finish(&r);
+}
+
 /* Gradient rules make the same calls, so they record too. */
 Test(graph, gradients_are_recorded)
 {
