@@ -116,13 +116,39 @@ static uint32_t build_find(struct bp_graph *graph, struct bp_tensor *tensor, uin
     return FUZZ_ABSENT;
 }
 
-static bool build_nodes(struct fuzz_built *built, struct bp_tensor **symbol)
+/* Whether a node can be recorded: all its inputs have been. */
+static bool node_is_ready(const struct fuzz_node *node, struct bp_tensor *const *symbol)
+{
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != FUZZ_ABSENT && !symbol[node->in[i]]) return false;
+    return true;
+}
+
+/* Records the nodes in a random order. */
+static bool build_shuffled(struct fuzz_built *built, struct bp_tensor **symbol, uint64_t shuffle)
+{
+    const struct fuzz_recipe *r = built->recipe;
+    bool done[FUZZ_NODES] = {false};
+    uint32_t left = 0;
+
+    for (uint32_t n = 0; n < r->n_node; n++) left += !r->node[n].dropped;
+    while (left) {
+        uint32_t n = (uint32_t)(fuzz_mix(shuffle++) >> 32) % r->n_node;
+        if (r->node[n].dropped || done[n] || !node_is_ready(&r->node[n], symbol)) continue;
+        if (fuzz_record(built->graph, &r->node[n], symbol)) return false;
+        done[n] = true;
+        left--;
+    }
+    return true;
+}
+
+static bool build_nodes(struct fuzz_built *built, struct bp_tensor **symbol, uint64_t shuffle)
 {
     const struct fuzz_recipe *r = built->recipe;
 
-    for (uint32_t n = 0; n < r->n_node; n++) {
+    if (shuffle && !build_shuffled(built, symbol, shuffle)) return false;
+    for (uint32_t n = 0; n < r->n_node && !shuffle; n++)
         if (!r->node[n].dropped && fuzz_record(built->graph, &r->node[n], symbol)) return false;
-    }
     for (uint32_t o = 0; o < r->n_output; o++) {
         struct bp_tensor *t = symbol[r->output[o]];
         if (bp_graph_output(built->graph, t, NULL)) return false;
@@ -133,7 +159,7 @@ static bool build_nodes(struct fuzz_built *built, struct bp_tensor **symbol)
     return true;
 }
 
-bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe, uint64_t shuffle,
                 struct fuzz_built *built, struct fuzz_report *report)
 {
     struct bp_tensor *symbol[FUZZ_VALUES] = {0};
@@ -143,7 +169,7 @@ bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe
     built->recipe = recipe;
     if (bp_graph_create(place->core, &built->graph)) return build_failed(report, "graph");
     ok = build_values(place, built, symbol) || build_failed(report, "values");
-    ok = ok && (build_nodes(built, symbol) || build_failed(report, "nodes"));
+    ok = ok && (build_nodes(built, symbol, shuffle) || build_failed(report, "nodes"));
     for (uint32_t v = 0; v < recipe->n_value; v++)
         if (symbol[v] != built->constant[v]) bp_tensor_destroy(symbol[v]);
     return ok;

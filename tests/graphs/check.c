@@ -25,6 +25,7 @@ enum {
     WITH_OTHER = 4,   /* another stream */
     WITH_QUEUE = 8,   /* a stream with a queue */
     WITH_SAME = 16,   /* inputs of one type are one tensor */
+    WITH_ORDER = 64,  /* nodes were recorded in another order */
     WITH_OVER = 32    /* an output is the tensor of an input of its type */
 };
 
@@ -320,23 +321,26 @@ static bool check_pair(struct checker *c, enum runner runner, const struct fuzz_
         check_near(c, got, expected, set, with & (WITH_STRIDED | WITH_SAME), text, sizeof text))
         return true;
     report->fault = runner == RUN_PROGRAM ? FUZZ_PROGRAM : FUZZ_GRAPH;
-    snprintf(report->message, sizeof report->message, "%s, numbers %u%s%s%s%s%s%s: %s",
+    snprintf(report->message, sizeof report->message, "%s, numbers %u%s%s%s%s%s%s%s: %s",
              runners[runner], set, with & WITH_GIVEN ? ", given outputs" : "",
              with & WITH_STRIDED ? ", strided inputs" : "",
              with & WITH_OTHER ? ", another stream" : "", with & WITH_QUEUE ? ", a queue" : "",
              with & WITH_SAME ? ", one tensor as several inputs" : "",
-             with & WITH_OVER ? ", an output over an input" : "", text);
+             with & WITH_OVER ? ", an output over an input" : "",
+             with & WITH_ORDER ? ", nodes in another order" : "", text);
     return false;
 }
 
-/* Runs the program, and bp_graph_run in the same way, apart from what must not change results. */
+/* Runs the program, and bp_graph_run in the same way if the way changes results: if inputs are one
+ * tensor, or if they are strided. A run with strides of axes of extent 1 is compiled, and computes
+ * as for dense inputs. */
 static bool check_program(struct checker *c, uint32_t set, uint32_t with,
                           const struct fuzz_snapshot *expected)
 {
     struct fuzz_snapshot *got = check_run(c, RUN_PROGRAM, set, with), *graph = NULL;
     bool ok;
 
-    if (!expected)
+    if (with & WITH_SAME || (with & WITH_STRIDED && !c->is_compiled))
         expected = graph = check_run(c, RUN_GRAPH, set, with & (WITH_STRIDED | WITH_SAME));
     ok = check_pair(c, RUN_PROGRAM, got, expected, set, with);
     snapshot_free(got);
@@ -412,49 +416,98 @@ static void check_threads(struct checker *c)
 
 /* ---- all runs of a graph ---- */
 
-static void check_runs(struct checker *c)
+/* Whether the order of nodes that do not depend on each other matters: gradients are added up in
+ * that order. */
+static bool has_order(const struct fuzz_recipe *r)
+{
+    return has_updates(r) || r->has[FUZZ_HAS_RANDOM] || r->has[FUZZ_HAS_GRADIENT];
+}
+
+/* Runs a program of the same graph whose nodes were recorded in another order. */
+static bool check_shuffled(struct checker *c, const struct fuzz_snapshot *expected)
+{
+    struct checker other = {.place = c->place, .report = c->report};
+    struct fuzz_snapshot *got;
+    bool ok = false;
+
+    if (fuzz_build(c->place, c->built.recipe, fuzz_mix(c->built.recipe->seed) | 1, &other.built,
+                   c->report) &&
+        bp_program_create(other.built.graph, c->place->device, &other.program) == BP_OK) {
+        got = check_run(&other, RUN_PROGRAM, 0, 0);
+        ok = check_pair(&other, RUN_PROGRAM, got, expected, 0, WITH_ORDER);
+        snapshot_free(got);
+    }
+    bp_program_destroy(other.program);
+    fuzz_unbuild(&other.built);
+    return ok;
+}
+
+/* The runs beyond the first ones: each graph gets some of them. */
+static void check_more(struct checker *c, struct fuzz_snapshot *const *graph)
 {
     const struct fuzz_recipe *r = c->built.recipe;
-    struct fuzz_snapshot *calls = check_run(c, RUN_CALLS, 0, 0), *graph[2];
     uint64_t pick = fuzz_mix(r->seed);
-    bool ok;
+    uint32_t given = r->has[FUZZ_HAS_BOUND] ? 0 : WITH_GIVEN; /* extents are known after a run */
+    bool ok = check_program(c, 1, given, graph[1]) &&
+              check_program(c, 0, WITH_OTHER | (pick & 1 ? given : 0), graph[0]) &&
+              check_program(c, 1, 0, graph[1]);
 
-    graph[0] = check_run(c, RUN_GRAPH, 0, 0);
-    graph[1] = check_run(c, RUN_GRAPH, 1, 0);
-    ok = check_pair(c, RUN_GRAPH, graph[0], calls, 0, 0) && check_program(c, 0, 0, graph[0]) &&
-         check_program(c, 1, WITH_GIVEN, graph[1]) &&
-         check_program(c, 0, WITH_OTHER | (pick & 2 ? WITH_GIVEN : 0), graph[0]) &&
-         check_program(c, 1, 0, graph[1]);
     pick >>= 8;
-    if (ok && pick % 4 < 2) ok = check_program(c, 0, WITH_STRIDED, NULL);
-    if (ok && pick % 4 == 2) ok = check_program(c, 1, WITH_SAME, NULL);
-    if (ok && pick % 4 == 3 && !has_updates(r))
+    if (ok && pick % 4 < 2) ok = check_program(c, 0, WITH_STRIDED, graph[0]);
+    if (ok && pick % 4 == 2) ok = check_program(c, 1, WITH_SAME, graph[1]);
+    if (ok && pick % 4 == 3 && given && !has_updates(r))
         ok = check_program(c, 0, WITH_OVER | WITH_GIVEN, graph[0]);
     pick >>= 8;
-    if (ok && pick % 4 == 1) {
-        struct fuzz_snapshot *given = check_run(c, RUN_GRAPH, 1, WITH_GIVEN);
-        ok = check_pair(c, RUN_GRAPH, given, graph[1], 1, WITH_GIVEN);
-        snapshot_free(given);
+    if (ok && pick % 4 == 1 && given) {
+        struct fuzz_snapshot *other = check_run(c, RUN_GRAPH, 1, WITH_GIVEN);
+        ok = check_pair(c, RUN_GRAPH, other, graph[1], 1, WITH_GIVEN);
+        snapshot_free(other);
     }
     if (ok && pick % 4 == 0 && c->place->stream[2]) ok = check_program(c, 0, WITH_QUEUE, graph[0]);
-    if (ok && c->place->threads && !has_updates(r) && !r->has[FUZZ_HAS_RANDOM] &&
-        graph[0]->status == BP_OK)
+    pick >>= 8;
+    if (ok && pick % 4 < 2 && !has_order(r)) ok = check_shuffled(c, graph[0]);
+    if (ok && c->place->threads && !has_order(r) && graph[0]->status == BP_OK)
         check_threads(c);
+}
+
+static void check_runs(struct checker *c)
+{
+    struct fuzz_snapshot *calls = check_run(c, RUN_CALLS, 0, 0), *graph[2];
+    bool lasts = calls->status == BP_ERR_FAULT; /* of an asynchronous stream, which is lost then */
+
+    if (lasts && bp_stream_check_calls(c->place->stream[0])) {
+        snapshot_free(calls);
+        return;
+    }
+    graph[0] = check_run(c, RUN_GRAPH, 0, 0);
+    graph[1] = check_run(c, RUN_GRAPH, 1, 0);
+    if (check_pair(c, RUN_GRAPH, graph[0], calls, 0, 0) && check_program(c, 0, 0, graph[0]) &&
+        !lasts && graph[1]->status != BP_ERR_FAULT)
+        check_more(c, graph);
     snapshot_free(calls);
     snapshot_free(graph[0]);
     snapshot_free(graph[1]);
+}
+
+static uint64_t count_live(const struct fuzz_place *place)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    if (bp_device_synchronize(place->device) || bp_device_memory(place->device, &stats)) return 0;
+    return stats.live;
 }
 
 void fuzz_check(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
                 struct fuzz_report *report)
 {
     struct checker *c = calloc(1, sizeof *c);
+    uint64_t live = count_live(place), now;
 
     if (!c) abort();
     memset(report, 0, sizeof *report);
     c->place = place;
     c->report = report;
-    if (fuzz_build(place, recipe, &c->built, report)) {
+    if (fuzz_build(place, recipe, 0, &c->built, report)) {
         if (bp_program_create(c->built.graph, place->device, &c->program)) {
             report->fault = FUZZ_RECORD;
             snprintf(report->message, sizeof report->message, "%s", bp_error_message());
@@ -465,4 +518,9 @@ void fuzz_check(const struct fuzz_place *place, const struct fuzz_recipe *recipe
     }
     fuzz_unbuild(&c->built);
     free(c);
+    now = count_live(place);
+    if (now == live || report->fault) return;
+    report->fault = FUZZ_LEAK;
+    snprintf(report->message, sizeof report->message,
+             "%" PRIu64 " tensors live afterwards, %" PRIu64 " before", now, live);
 }

@@ -212,7 +212,9 @@ static enum bp_status execute_call(struct executor *e, struct executed *x)
     if (status) return status;
     for (uint32_t i = 0; i < x->node.n_out; i++)
         if (x->out[i]) e->value[x->node.out[i]] = x->out[i];
-    return x->reference ? check_results(e, x) : BP_OK;
+    if (!x->reference) return BP_OK;
+    status = bp_stream_synchronize(e->stream); /* references expect inputs that are no faults */
+    return status ? status : check_results(e, x);
 }
 
 static enum bp_status execute_node(struct executor *e, uint32_t number)

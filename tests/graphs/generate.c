@@ -18,7 +18,7 @@ static const struct {
     {fuzz_motif_index, 3},     {fuzz_motif_conv, 10},   {fuzz_motif_matmul, 9},
     {fuzz_motif_attention, 2}, {fuzz_motif_pool, 4},    {fuzz_motif_norm, 4},
     {fuzz_motif_softmax, 4},   {fuzz_motif_reduce, 6},  {fuzz_motif_update, 6},
-    {fuzz_motif_random, 3},
+    {fuzz_motif_random, 3},    {fuzz_motif_any, 6},
 };
 enum {
     MOTIFS = sizeof motifs / sizeof *motifs

@@ -77,6 +77,7 @@ enum fuzz_trait {
     FUZZ_HAS_MATMUL,
     FUZZ_HAS_HALF,
     FUZZ_HAS_SPECIAL,
+    FUZZ_HAS_BOUND, /* an operator whose extents depend on data */
     FUZZ_TRAITS
 };
 extern const char *const fuzz_traits[FUZZ_TRAITS];
@@ -158,6 +159,7 @@ fuzz_motif fuzz_motif_view, fuzz_motif_views, fuzz_motif_join, fuzz_motif_split,
     fuzz_motif_index;
 fuzz_motif fuzz_motif_conv, fuzz_motif_matmul, fuzz_motif_attention, fuzz_motif_pool,
     fuzz_motif_norm, fuzz_motif_softmax, fuzz_motif_reduce;
+fuzz_motif fuzz_motif_any;
 fuzz_motif fuzz_motif_update, fuzz_motif_random, fuzz_motif_gradient;
 uint32_t fuzz_activation(struct fuzz_generator *m, uint32_t x);
 
@@ -200,6 +202,7 @@ enum fuzz_fault {
     FUZZ_REFERENCE, /* a node's result is not that of the reference */
     FUZZ_GRAPH,     /* bp_graph_run differs from calls one by one */
     FUZZ_PROGRAM,   /* bp_program_run differs from bp_graph_run */
+    FUZZ_LEAK,      /* tensors live on */
     FUZZ_CRASH      /* the process died */
 };
 struct fuzz_report {
@@ -212,12 +215,16 @@ struct fuzz_report {
 /* place.c. fuzz_open returns false if there is no such device. */
 bool fuzz_open(struct fuzz_place *place);
 void fuzz_close(struct fuzz_place *place);
+/* Replaces streams that have failed: a fault of a kernel stays with an asynchronous stream. */
+void fuzz_repair(struct fuzz_place *place);
 /* Checks a graph, in a process of its own if the place says so. */
 void fuzz_check_somewhere(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
                           struct fuzz_report *report);
 
 /* build.c */
-bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+/* shuffle: 0: records the nodes in the order of the recipe; else in another order in which each
+ * node follows the nodes that compute its inputs. */
+bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe, uint64_t shuffle,
                 struct fuzz_built *built, struct fuzz_report *report);
 void fuzz_unbuild(struct fuzz_built *built);
 /* Writes the numbers of a value: others for each set, but the same ones for a frozen constant. */

@@ -9,8 +9,8 @@
  * --plain: no floats but f32. --bitwise: programs must have the bits of bp_graph_run. --threads:
  * runs each program without updates on N threads too. --environment: sets a variable first, to run
  * the same graphs under other settings of the library. Ends with 77 if there is no such device.
- * --apart: runs each graph in a process of its own. After a crash the program starts itself anew with
- * this option, to make the graph that crashed smaller. */
+ * --apart: runs each graph in a process of its own. After a crash the program starts itself anew
+ * with this option, to make the graph that crashed smaller. */
 #include "graphs.h"
 
 #include <inttypes.h>
@@ -97,12 +97,12 @@ static void totals_print(const struct totals *t)
            t->refused, (double)clock() / CLOCKS_PER_SEC);
 }
 
-static void main_check(const struct fuzz_place *place, struct fuzz_recipe *recipe,
-                       struct totals *totals)
+static void main_check(struct fuzz_place *place, struct fuzz_recipe *recipe, struct totals *totals)
 {
     struct fuzz_report report;
 
     fuzz_check_somewhere(place, recipe, &report);
+    fuzz_repair(place);
     totals_add(totals, recipe, &report);
     if (!report.fault) return;
     totals->failed++;
@@ -153,8 +153,7 @@ static void catch_crashes(int argc, char **argv)
 #endif
 }
 
-static void main_graphs(const struct fuzz_place *place, const struct options *o,
-                        struct totals *totals)
+static void main_graphs(struct fuzz_place *place, const struct options *o, struct totals *totals)
 {
     struct fuzz_recipe *recipe = malloc(sizeof *recipe);
 
@@ -179,6 +178,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "wrong arguments: see the comment of main.c\n");
         return 2;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     place.name = o.device;
     place.bitwise = o.bitwise;
     place.threads = o.threads;

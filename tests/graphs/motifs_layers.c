@@ -10,7 +10,7 @@ static uint32_t conv_image(struct fuzz_generator *m)
     uint32_t x = fuzz_pick(m, 4);
     const struct fuzz_value *v = fuzz_value_of(m, x);
 
-    if (fuzz_chance(m, 65) && v->shape[2] > 1 && v->shape[3] > 1) return x;
+    if (fuzz_chance(m, 65) && v->shape[1] && v->shape[2] > 1 && v->shape[3] > 1) return x;
     if (fuzz_chance(m, 6)) /* large enough for kernels of libraries, which pack constants */
         return fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, BP_F32, 4, (int64_t[]){1, 16, 9, 9});
     return fuzz_new(m, FUZZ_INPUT, FUZZ_PLAIN, fuzz_chance(m, 75) ? BP_F32 : fuzz_float_dtype(m), 4,
@@ -167,7 +167,7 @@ static uint32_t matmul_gelu(struct fuzz_generator *m, uint32_t x)
     return fuzz_binary(m, "mul", x, fuzz_end(m, 0));
 }
 
-/* A bias by column; and, to be told from it, one by row, of one element, or by batch. */
+/* A bias by column; and, beside it, near misses: one by row, of one element, or by batch. */
 static uint32_t matmul_bias(struct fuzz_generator *m, uint32_t x)
 {
     struct fuzz_value v = *fuzz_value_of(m, x);

@@ -236,6 +236,7 @@ void fuzz_motif_index(struct fuzz_generator *m)
 
     if (!v->rank || fuzz_elements(m, x) > FUZZ_ELEMENTS / 4) return;
     axis = fuzz_below(m, v->rank);
+    if (!v->shape[axis]) return; /* no index is within */
     if (fuzz_chance(m, 30)) {
         fuzz_begin(m, fuzz_chance(m, 50) ? "argmax" : "cumsum");
         fuzz_in(m, x);

@@ -103,6 +103,7 @@ static uint32_t new_input(struct fuzz_generator *m, uint32_t dtype, uint32_t ran
     if (rank == FUZZ_ABSENT) rank = 1 + fuzz_below(m, 4);
     for (uint32_t i = 0; i < rank; i++)
         shape[i] = fuzz_chance(m, 8) ? 1 : 2 + fuzz_below(m, rank > 2 ? 5 : 11);
+    if (rank && fuzz_chance(m, 1)) shape[fuzz_below(m, rank)] = 0;
     return fuzz_new(m, fuzz_chance(m, 80) ? FUZZ_INPUT : FUZZ_CONSTANT, data, dtype, rank, shape);
 }
 

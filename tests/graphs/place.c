@@ -18,6 +18,15 @@ static _Noreturn void place_fail(const char *what)
     exit(2);
 }
 
+static void place_streams(struct fuzz_place *place)
+{
+    for (int i = 0; i < 2; i++)
+        if (bp_stream_create(place->device, &place->stream[i])) place_fail("stream");
+    if (bp_stream_get_flags(place->stream[0]) == BP_STREAM_INLINE &&
+        bp_stream_create_with(place->device, BP_STREAM_ASYNC, &place->stream[2]))
+        place_fail("stream with a queue");
+}
+
 bool fuzz_open(struct fuzz_place *place)
 {
     enum bp_status status;
@@ -27,13 +36,21 @@ bool fuzz_open(struct fuzz_place *place)
     status = bp_device_create(place->core, place->name, &place->device);
     if (status == BP_ERR_ABSENT || status == BP_ERR_NOT_FOUND) return false;
     if (status) place_fail(place->name);
-    for (int i = 0; i < 2; i++)
-        if (bp_stream_create(place->device, &place->stream[i])) place_fail("stream");
-    if (bp_stream_get_flags(place->stream[0]) == BP_STREAM_INLINE &&
-        bp_stream_create_with(place->device, BP_STREAM_ASYNC, &place->stream[2]))
-        place_fail("stream with a queue");
     if (bp_generator_create(0, &place->generator)) place_fail("generator");
+    place_streams(place);
     return true;
+}
+
+void fuzz_repair(struct fuzz_place *place)
+{
+    bool ok = true;
+
+    for (int i = 0; i < 3; i++)
+        ok = ok && (!place->stream[i] || bp_stream_synchronize(place->stream[i]) == BP_OK);
+    if (ok) return;
+    for (int i = 0; i < 3; i++) bp_stream_destroy(place->stream[i]);
+    place->stream[2] = NULL;
+    place_streams(place);
 }
 
 void fuzz_close(struct fuzz_place *place)

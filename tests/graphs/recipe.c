@@ -7,8 +7,10 @@
 #include <string.h>
 
 const char *const fuzz_traits[FUZZ_TRAITS] = {
-    "a view",         "a second reader", "a gradient", "a chain",    "an update",
-    "random numbers", "a conv",          "a matmul",   "half types", "special numbers"};
+    "a view",          "a second reader",    "a gradient",
+    "a chain",         "an update",          "random numbers",
+    "a conv",          "a matmul",           "half types",
+    "special numbers", "extents out of data"};
 
 bool fuzz_node_is_update(const struct fuzz_node *node)
 {
@@ -193,6 +195,7 @@ static void find_node_traits(struct fuzz_recipe *r, const struct fuzz_node *node
         return;
     }
     if (node->op->flags & BP_OP_VIEW) r->has[FUZZ_HAS_VIEW] = true;
+    if (node->op->flags & BP_OP_BOUND) r->has[FUZZ_HAS_BOUND] = true;
     if (node->op->flags & BP_OP_RANDOM) r->has[FUZZ_HAS_RANDOM] = true;
     if (fuzz_node_is_update(node)) r->has[FUZZ_HAS_UPDATE] = true;
     if (!strcmp(node->op->name, "conv")) r->has[FUZZ_HAS_CONV] = true;
