@@ -31,7 +31,7 @@
  * rounded, both are accurate. */
 KFN acc acc_tan(acc x)
 {
-#if !defined(ON_HOST) && defined(ELEM_f64)
+#ifdef ELEM_f64
     return tan_f64(x);
 #elif !defined(ON_HOST) && defined(HAS_F64)
     return (acc)tan((f64)x);

@@ -169,6 +169,16 @@ static void by_tanh(struct case_builder *builder)
     case_end(builder, made, "tanh-gradient");
 }
 
+/* The numbers of f64 that are closest to multiples of pi / 2, up to 1e6 and in larger ranges: near
+ * them the result of sin, cos or tan consists of digits of pi that f64 does not have. */
+static const double multiples[] = {
+    1.5707963267948966, -3.141592653589793, 45.553093477052, -91.106186954104, 1457.698991265664,
+    276400.4632554836, 321307.9594422229, 642615.9188844458, 999200.8222338285, 3397346.5699258847,
+    -462757653.44890815, 32102760787.64268, 4507333981601.797, 3.0548967794245493e19,
+    4.919441506565777e45, 1.2890478281807222e136, 5.319372648326541e255, 3.580703081615749e286,
+    1e22,
+};
+
 /* Adds cases with extents that the lists lack: a drawn one, each extent up to a limit, and if
  * `large` one above 2^24. For gradients and predicates the large cases of other operators
  * suffice. */
@@ -216,6 +226,12 @@ void cases_unary(struct case_builder *builder)
     case_end(builder, made, "points");
     unary_cases_gradient(builder, "3x4");
     if (!strcmp(builder->op->name, "gelu")) by_tanh(builder);
+    if (case_is(builder, "sin") || case_is(builder, "cos") || case_is(builder, "tan")) {
+        made = case_begin(builder, "19");
+        case_list(made, 0, LENGTH(multiples), multiples);
+        made->quick = true;
+        case_end(builder, made, "multiples");
+    }
 }
 
 static const struct {
