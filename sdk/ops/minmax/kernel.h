@@ -139,20 +139,25 @@ KFN key team_highest(key k, LOCAL acc *scratch)
     return team_highest_of(0, k, scratch);
 }
 
+/* Intel's OpenCL compiler for processors (2026.2) miscompiles a loop over elements of i64 that
+ * computes the highest complement, as for a minimum, by `k > best ? k : best`: the result is the
+ * complement of the largest element. Loops with the function max are right. */
+KFN key key_max(key a, key b)
+{
+#ifdef __OPENCL_C_VERSION__
+    return max(a, b);
+#else
+    return b > a ? b : a;
+#endif
+}
+
 REDUCE_FN key highest(int op, key best, GLOBAL const elem *x, i64 n, i64 step)
 {
     if (step == 1) {
-        SIMD_MAX(best) for (i64 i = 0; i < n; i++)
-        {
-            key k = key_of(op, x[i]);
-            best = k > best ? k : best;
-        }
+        SIMD_MAX(best) for (i64 i = 0; i < n; i++) best = key_max(best, key_of(op, x[i]));
         return best;
     }
-    for (i64 i = 0; i < n; i++) {
-        key k = key_of(op, x[i * step]);
-        best = k > best ? k : best;
-    }
+    for (i64 i = 0; i < n; i++) best = key_max(best, key_of(op, x[i * step]));
     return best;
 }
 
