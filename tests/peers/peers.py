@@ -50,7 +50,7 @@ class Peer:
     def __init__(self, peers, name):
         self.peers, self.name, self.count = peers, name, peers.run.count
         self.folder, self.python = peers.scratch.folder(name), peers.scratch.python(name)
-        self.build, self.seed = peers.run.build, peers.seed
+        self.build, self.seed, self.everything = peers.run.build, peers.seed, peers.everything
         self.bp = os.path.join(self.build, "sdk", "tools", "bp")
 
     def step(self, title, budget):
@@ -82,10 +82,11 @@ class Peer:
 
 
 class Peers:
-    """The peers of a build. what: the run whose steps and count are used. seed: of peers that are random, or None."""
+    """The peers of a build. what: the run whose steps and count are used. seed: of peers that are random, or None.
+    everything: whether peers run tests that usually take too long."""
 
-    def __init__(self, what, environments, seed=None):
-        self.run, self.scratch, self.seed = what, environments, seed
+    def __init__(self, what, environments, seed=None, everything=False):
+        self.run, self.scratch, self.seed, self.everything = what, environments, seed, everything
 
     @functools.cached_property
     def unreachable(self):
@@ -198,7 +199,7 @@ def main():
         parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
     build = os.path.abspath(options.build)
     count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
-    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins), options.seed)
+    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins), options.seed, options.all)
     allow_unreachable(peers)
     if options.command == "install":
         peers.install(options.name)

@@ -324,6 +324,8 @@ CHECKS = {
         "", ", libdnnl.so.2.6", ", libdnnl.so.3.2")] == [False, False, True],
     "the driver that is named": lambda: [intel_opencl.names_driver(f"xpu:0\n  driver  OpenCL 3.1 (Build 0), {version}\n", "2026.2.0")
                                          for version in ("2026.22.10", "3.1-pocl")] == [True, False],
+    "cases of the driver": lambda: [("gradient" in " ".join(cases), title in intel_opencl.BUDGETS) for title, cases in (
+        intel_opencl.cases_of(False), intel_opencl.cases_of(True))] == [(True, True), (False, True)],
     "lists of this folder": committed_lists_fit,
 }
 
