@@ -125,6 +125,7 @@ static const struct {
     double scale[3];
     int n_axes, mode, coordinates, antialias, small;
     uint32_t host;
+    int exclude;
 } images[] = {
     {"nearest", "1x2x3x4", 2, {6, 8}, {0}, {0}, 0, 0, ASYMMETRIC, 0, 1, 0},
     {"linear", "1x2x2x3", 2, {4, 5}, {0}, {0}, 0, 1, HALF, 0, 1, 0},
@@ -141,6 +142,23 @@ static const struct {
     {"nearest.half-kept", "2x3x5x4", 2, {5, 7}, {0}, {0}, 0, 0, HALF, 0, 0, BP_I64},
     {"linear.host", "2x3x5x4", 2, {3, 7}, {0}, {0}, 0, 1, HALF, 0, 0, BP_I32},
     {"nearest.rank8", "1x2x1x2x1x2x3x2", 3, {3, 2, 5}, {3, 5, 6}, {0}, 3, 0, HALF, 0, 0, 0},
+    /* Rows that resample all axes together distinguish extents below and above a vector's, which of
+     * two axes they resample first, and whether few or many elements lie below the axes. */
+    {"nearest.twice-line", "3x19", 1, {38}, {0}, {0}, 0, 0, ASYMMETRIC, 0, 0, 0},
+    {"nearest.twice-odd", "2x3x21", 2, {6, 41}, {0}, {2, 2}, 0, 0, ASYMMETRIC, 0, 0, 0},
+    {"nearest.grow", "2x4x23", 2, {7, 50}, {0}, {0}, 0, 0, HALF, 0, 0, 0},
+    {"nearest.shrink", "2x9x70", 2, {4, 19}, {0}, {0}, 0, 0, HALF, 0, 0, 0},
+    {"nearest.3d", "2x3x4x5", 3, {4, 6, 9}, {0}, {0}, 0, 0, HALF, 0, 0, 0},
+    {"nearest.last-many", "1x3x4x18", 2, {6, 7}, {1, 2}, {0}, 2, 0, HALF, 0, 0, 0},
+    {"nearest.last-few", "1x3x4x3", 2, {5, 7}, {1, 2}, {0}, 2, 0, HALF, 0, 0, 0},
+    {"linear.grow", "2x9x21", 2, {17, 40}, {0}, {0}, 0, 1, HALF, 0, 0, 0},
+    {"linear.shrink", "2x25x97", 2, {11, 31}, {0}, {0}, 0, 1, HALF, 0, 0, 0},
+    {"linear.shrink-more", "3x11x97", 2, {5, 11}, {0}, {0}, 0, 1, HALF, 0, 0, 0},
+    {"linear.rows", "2x7x33", 1, {4}, {1}, {0}, 1, 1, HALF, 0, 0, 0},
+    {"linear.to-one", "2x6x7", 2, {1, 9}, {0}, {0}, 0, 1, CORNERS, 0, 0, 0},
+    {"cubic.grow", "2x5x9", 2, {8, 35}, {0}, {0}, 0, 2, HALF, 0, 0, 0},
+    {"cubic.exclude", "1x6x9", 2, {9, 5}, {0}, {0}, 0, 2, HALF, 0, 0, 0, 1},
+    {"cubic.last-many", "1x4x5x18", 2, {3, 7}, {1, 2}, {0}, 2, 2, HALF, 0, 0, 0},
 };
 
 void cases_resize(struct case_builder *builder)
@@ -157,6 +175,7 @@ void cases_resize(struct case_builder *builder)
         a->mode = images[i].mode;
         a->coordinates = images[i].coordinates;
         a->antialias = images[i].antialias;
+        a->exclude_outside = images[i].exclude;
         a->scale0 = images[i].scale[0];
         a->scale1 = images[i].scale[1];
         a->scale2 = images[i].scale[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c: launches the kernels of kernel.h for resize_axis and its gradient. */
 #include "../../dialect/portable.h"
-#include "kernel.h"
+#include "kernel_axis.h"
 
 #include <stdbool.h>
 
@@ -46,24 +46,32 @@ static void resize_set_place(struct resize_args *r, const struct bp_resize_axis_
     r->shift = (real)shift;
 }
 
-/* made: the output; read: the input. One of the two has the extents of x. */
-static struct resize_args args_of(const struct bp_resize_axis_attrs *a, const struct bp_view *made,
-                                  const struct bp_view *read, bool grad)
+struct resize_args resize_axis_args(const struct bp_resize_axis_attrs *a, int64_t in, int64_t out)
 {
-    int axis = portable_axis(a->axis, made->rank);
     struct resize_args r = {.mode = a->mode, .nearest = a->nearest, .exclude = a->exclude_outside,
-                            .crop = a->coordinates == TF_CROP_AND_RESIZE, .rank = made->rank,
-                            .in = grad ? made->shape[axis] : read->shape[axis],
-                            .out = grad ? read->shape[axis] : made->shape[axis],
-                            .cubic = (real)a->cubic_a, .outside = (real)a->extrapolation,
-                            .step = read->stride[axis]};
-    double scale = a->scale != 0 ? a->scale : (double)r.out / (double)r.in;
-    int order[RESIZE_AXES];
+                            .crop = a->coordinates == TF_CROP_AND_RESIZE, .in = in, .out = out,
+                            .cubic = (real)a->cubic_a, .outside = (real)a->extrapolation};
+    double scale = a->scale != 0 ? a->scale : (double)out / (double)in;
 
     resize_set_place(&r, a);
     r.shrink = (real)(a->antialias && scale < 1 ? scale : 1);
     r.reach = (real)(a->mode == RESIZE_CUBIC ? 2 : 1) / r.shrink;
     r.sum = a->exclude_outside || r.shrink < 1;
+    return r;
+}
+
+/* made: the output; read: the input. One of the two has the extents of x. */
+static struct resize_args args_of(const struct bp_resize_axis_attrs *a, const struct bp_view *made,
+                                  const struct bp_view *read, bool grad)
+{
+    int axis = portable_axis(a->axis, made->rank);
+    int64_t in = grad ? made->shape[axis] : read->shape[axis];
+    int64_t out = grad ? read->shape[axis] : made->shape[axis];
+    struct resize_args r = resize_axis_args(a, in, out);
+    int order[RESIZE_AXES];
+
+    r.rank = made->rank;
+    r.step = read->stride[axis];
     for (int i = 0; i < made->rank; i++) {
         int at = i;
         for (; at > 0 && (made->shape[i] == 1 ||
