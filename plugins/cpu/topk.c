@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* topk.c: picks the k largest or smallest values of each line, for one float dtype of at most 32
  * bits (elem.h). Elements of a line are compared with the k-th value so far, a block at a time;
- * only those that beat it become candidates. When there are as many candidates as have room, the k
- * best of them stay. The portable kernel computes all other cases. */
+ * only those that beat it become candidates. If k is small, a candidate is inserted into a sorted
+ * list of k. Otherwise, when there are as many candidates as have room, the k best of them stay.
+ * The portable kernel computes all other cases. */
 #include "cpu.h"
 #include "items.h"
 #include "kernels.h"
@@ -10,7 +11,7 @@
 #include "walk.h"
 #include <backplane/attrs.h>
 
-enum { ROOM = 2 * TOPK_MOST + 64, BLOCK = 64 };
+enum { ROOM = 2 * TOPK_MOST + 64, BLOCK = 64, FEW = 16, FEW_BLOCK = 32 };
 
 struct topk {
     struct walk lines; /* views: y, index, x */
@@ -63,6 +64,38 @@ static i64 topk_candidates(const struct topk *t, const elem *x, u64 *item)
     return n;
 }
 
+/* Inserts an item into a sorted list of k, the last of which it beats. */
+static void topk_insert(u64 *item, i64 k, u64 mine)
+{
+    i64 j = k - 1;
+
+    for (; j > 0 && item[j - 1] > mine; j--) item[j] = item[j - 1];
+    item[j] = mine;
+}
+
+/* Writes the k best items of a line, sorted. */
+static void topk_few(const struct topk *t, const elem *x, u64 *item)
+{
+    i64 n = t->extent, k = t->k, first = k;
+    acc bound;
+
+    for (i64 j = 0; j < k; j++) item[j] = ~(u64)0;
+    for (i64 i = 0; i < k; i++)
+        topk_insert(item, k, item_make(item_key(x[i * t->step], t->down), i));
+    for (; first < n; first += FEW_BLOCK) {
+        i64 count = n - first < FEW_BLOCK ? n - first : FEW_BLOCK;
+        bound = elem_get(x[item_at(item[k - 1]) * t->step]);
+        if (t->step == 1 && !topk_any(x + first, count, bound, t->down)) continue;
+        for (i64 i = first; i < first + count; i++) {
+            acc value = elem_get(x[i * t->step]);
+            if (t->down ? value <= bound : value >= bound) continue;
+            u64 mine = item_make(item_key(x[i * t->step], t->down), i);
+            if (mine >= item[k - 1]) continue; /* the bound is of the block's beginning, or NaN */
+            topk_insert(item, k, mine);
+        }
+    }
+}
+
 static void topk_line(void *arg, int64_t line)
 {
     const struct topk *t = arg;
@@ -70,9 +103,13 @@ static void topk_line(void *arg, int64_t line)
     u64 item[ROOM];
 
     walk_offset(&t->lines, line, at);
-    i64 n = topk_candidates(t, t->x + at[2], item);
-    items_select(item, n, t->k);
-    items_sort(item, t->k, item + t->k);
+    if (t->k <= FEW) {
+        topk_few(t, t->x + at[2], item);
+    } else {
+        i64 n = topk_candidates(t, t->x + at[2], item);
+        items_select(item, n, t->k);
+        items_sort(item, t->k, item + t->k);
+    }
     for (i64 j = 0; j < t->k; j++) {
         i64 from = item_at(item[j]);
         t->y[at[0] + j * t->y_step] = t->x[at[2] + from * t->step];
