@@ -250,6 +250,12 @@ static bool conv_run_parts(const struct bp_launch *launch, const struct conv_cal
         parts.part[i].a += phase.a;
         parts.part[i].c += phase.c;
         part_init(&parts, i);
+#ifndef ELEM_HALF
+        if (i % 2 && conv_is_pair(&parts.part[i - 1], &parts.part[i])) {
+            parts.run[i - 1] = conv_line_pairs;
+            parts.first[i + 1] = parts.first[i]; /* the pair's tasks are those of its first part */
+        }
+#endif
     }
     cpu_team_run(conv_part_tile, &parts, parts.first[parts.n],
                  cpu_team_width(launch, (double)launch->out[0]->count * (double)call->p.k));

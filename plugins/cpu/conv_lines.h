@@ -2,7 +2,8 @@
 /* conv_lines.h: computes a product of conv.c line by line of the result, for f32 and f64. All taps
  * read lines of the image in place, each at its own shift; only the columns at the ends, where some
  * taps are outside of the image, are computed one by one. So the image is not packed, and filters
- * are packed once for many lines. conv.c includes it. */
+ * are packed once for many lines. Parts with the even and the odd columns are computed together, so
+ * that the result is written in order. conv.c includes it. */
 #ifndef CPU_CONV_LINES_H
 #define CPU_CONV_LINES_H
 
@@ -180,29 +181,150 @@ static void line_run(struct conv_line *line)
     for (int64_t j = line->end; j < line->columns; j++) line_column(line, j);
 }
 
+/* The lines of a task: of one group, up to TILE_M rows from row `first_row` on, and lines `first`
+ * to end - 1. */
+struct lines_task {
+    int64_t group, first_row, first, end;
+};
+
+static struct lines_task lines_task_at(const struct conv_product *p, int64_t task)
+{
+    const int64_t *position = p->image.position;
+    int64_t lines = position[0] * position[1] * position[2], blocks = (lines + LINES - 1) / LINES;
+    int64_t tiles = (p->m + TILE_M - 1) / TILE_M, first = task % blocks * LINES;
+
+    return (struct lines_task){.group = task / blocks / tiles,
+                               .first_row = task / blocks % tiles * TILE_M, .first = first,
+                               .end = first + LINES < lines ? first + LINES : lines};
+}
+
+/* Packs the filters of a task into a, which has TILE_M * LINE_TAPS elements. */
+static void line_begin(struct conv_line *line, const struct conv_call *call,
+                       const struct lines_task *t, acc *a)
+{
+    const struct conv_product *p = &call->p;
+    int64_t m = p->m - t->first_row < TILE_M ? p->m - t->first_row : TILE_M;
+    struct tile tile = {.p = p, .a = call->a + t->group * p->a_group + t->first_row * p->a_row,
+                        .m = m};
+
+    memset(a, 0, sizeof *a * (size_t)((m + MR - 1) / MR * MR * p->k));
+    pack_a(&tile, 0, p->k, a);
+    line->call = call;
+    line->a = a;
+    line->rows = m;
+    line->columns = p->image.position[3];
+    line->bias = call->bias ? call->bias + (t->group * p->m + t->first_row) * p->bias_step : NULL;
+}
+
+/* Goes to line number k. */
+static void line_go(struct conv_line *line, const struct lines_task *t, int64_t k)
+{
+    const struct conv_call *call = line->call;
+    const struct conv_product *p = &call->p;
+    int64_t at[4];
+
+    grid_locate(p->image.position, k * p->image.position[3], at);
+    line_find(line, call->image + t->group * p->image_group, at);
+    line->c = call->c + t->group * p->c_group + t->first_row * p->c_row +
+              grid_offset(p->c_column.stride, at);
+}
+
 /* Computes up to LINES lines of up to TILE_M rows. */
 static void conv_lines(void *arg, int64_t task)
 {
     const struct conv_call *call = arg;
-    const struct conv_product *p = &call->p;
-    const int64_t *position = p->image.position;
-    int64_t lines = position[0] * position[1] * position[2], blocks = (lines + LINES - 1) / LINES;
-    int64_t tiles = (p->m + TILE_M - 1) / TILE_M, group = task / blocks / tiles, at[4];
-    int64_t first = task % blocks * LINES, i = task / blocks % tiles * TILE_M;
-    struct tile tile = {.p = p, .a = call->a + group * p->a_group + i * p->a_row,
-                        .m = p->m - i < TILE_M ? p->m - i : TILE_M};
-    struct conv_line line = {.call = call, .rows = tile.m, .columns = position[3]};
+    struct lines_task t = lines_task_at(&call->p, task);
+    struct conv_line line;
     _Alignas(64) acc a[TILE_M * LINE_TAPS];
 
-    memset(a, 0, sizeof *a * (size_t)((tile.m + MR - 1) / MR * MR * p->k));
-    pack_a(&tile, 0, p->k, a);
-    line.a = a;
-    line.bias = call->bias ? call->bias + (group * p->m + i) * p->bias_step : NULL;
-    for (int64_t k = first; k < first + LINES && k < lines; k++) {
-        grid_locate(position, k * position[3], at);
-        line_find(&line, call->image + group * p->image_group, at);
-        line.c = call->c + group * p->c_group + i * p->c_row + grid_offset(p->c_column.stride, at);
+    line_begin(&line, call, &t, a);
+    for (int64_t k = t.first; k < t.end; k++) {
+        line_go(&line, &t, k);
         line_run(&line);
+    }
+}
+
+/* Whether the columns of b are between those of a, in the same lines of the result, so that
+ * conv_line_pairs computes both: the even and the odd columns of a stride of 2. */
+static bool conv_is_pair(const struct conv_call *a, const struct conv_call *b)
+{
+    return conv_has_lines(&a->p) && conv_has_lines(&b->p) && a->p.k == b->p.k &&
+           a->p.m > FEW_ROWS && b->c == a->c + 1 && a->p.c_column.stride[3] == 2 &&
+           b->p.c_column.stride[3] == 2;
+}
+
+/* Computes MR / 2 rows of both lines of a pair, of the columns from j on and, with `both`, of those
+ * from other on. Both lines together fill elements one after the other. */
+static inline __attribute__((always_inline)) void line_pair_block(const struct conv_line *line,
+                                                                  int64_t row, int64_t j, bool both,
+                                                                  int64_t other)
+{
+    enum { ROWS = MR / 2 };
+    int64_t depth = line->call->p.k, c_row = line->call->p.c_row;
+    const acc *a[2] = {line[0].a + row / MR * MR * depth + row % MR,
+                       line[1].a + row / MR * MR * depth + row % MR};
+    vec_any sum[ROWS][2][2];
+
+    for (int i = 0; i < ROWS; i++)
+        for (int l = 0; l < 2; l++) sum[i][l][0] = sum[i][l][1] = (vec_any){0};
+    for (int64_t k = 0; k < depth; k++) {
+        for (int l = 0; l < 2; l++) {
+            vec_any b0 = *(const vec_any *)(line[l].src[k] + j), b1 = b0;
+            if (both) b1 = *(const vec_any *)(line[l].src[k] + other);
+            for (int i = 0; i < ROWS; i++) {
+                sum[i][l][0] += a[l][k * MR + i] * b0;
+                if (both) sum[i][l][1] += a[l][k * MR + i] * b1;
+            }
+        }
+    }
+    for (int i = 0; i < ROWS && row + i < line->rows; i++) {
+        acc more = line->bias ? line->bias[(row + i) * line->call->p.bias_step] : 0;
+        for (int h = 0; h < 1 + both; h++) {
+            elem *to = line->c + (row + i) * c_row + 2 * (h ? other : j);
+            acc even[LANES_OF_VEC], odd[LANES_OF_VEC];
+            memcpy(even, &sum[i][0][h], sizeof even);
+            memcpy(odd, &sum[i][1][h], sizeof odd);
+#pragma omp simd
+            for (int k = 0; k < LANES_OF_VEC; k++) {
+                to[2 * k] = even[k] + more;
+                to[2 * k + 1] = odd[k] + more;
+            }
+        }
+    }
+}
+
+/* Computes both lines of a pair. */
+static void line_pair_run(struct conv_line line[2])
+{
+    int64_t begin = line[0].begin > line[1].begin ? line[0].begin : line[1].begin;
+    int64_t end = line[0].end < line[1].end ? line[0].end : line[1].end;
+    int64_t last = end - LANES_OF_VEC;
+
+    if (last < begin) end = begin; /* all columns one by one */
+    for (int64_t row = 0; row < line->rows; row += MR / 2)
+        for (int64_t j = begin; j < end; j += 2 * LANES_OF_VEC) {
+            int64_t other = j + LANES_OF_VEC;
+            if (other >= end) line_pair_block(line, row, j < last ? j : last, false, 0);
+            else line_pair_block(line, row, j, true, other < last ? other : last);
+        }
+    for (int l = 0; l < 2; l++) {
+        for (int64_t j = 0; j < begin; j++) line_column(&line[l], j);
+        for (int64_t j = end; j < line[l].columns; j++) line_column(&line[l], j);
+    }
+}
+
+/* As conv_lines, for two calls of which conv_is_pair is true. */
+static void conv_line_pairs(void *arg, int64_t task)
+{
+    const struct conv_call *call = arg;
+    struct lines_task t = lines_task_at(&call->p, task);
+    struct conv_line line[2];
+    _Alignas(64) acc a[2][TILE_M * LINE_TAPS];
+
+    for (int l = 0; l < 2; l++) line_begin(&line[l], &call[l], &t, a[l]);
+    for (int64_t k = t.first; k < t.end; k++) {
+        for (int l = 0; l < 2; l++) line_go(&line[l], &t, k);
+        line_pair_run(line);
     }
 }
 #endif
