@@ -205,9 +205,12 @@ static int64_t conv_tasks(const struct conv_product *p)
     return (p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * p->groups;
 }
 
-/* The parts of a gradient or of a transposed convolution: tasks of part i begin at first[i]. */
+/* The parts of a gradient or of a transposed convolution. Task number t is task t / active of part
+ * at[t % active], so that tasks that follow each other, which one thread runs, write neighbouring
+ * elements: two threads that wrote alternate lines would take cache lines from each other. */
 struct conv_parts {
-    int64_t n, first[CONV_PARTS + 1];
+    int64_t n, active, most; /* active: parts with tasks; most: the most tasks of a part */
+    int64_t at[CONV_PARTS], tasks[CONV_PARTS];
     void (*run[CONV_PARTS])(void *call, int64_t task);
     struct conv_call part[CONV_PARTS];
 };
@@ -215,25 +218,27 @@ struct conv_parts {
 static void part_init(struct conv_parts *parts, int64_t i)
 {
     const struct conv_product *p = &parts->part[i].p;
-    int64_t tasks = conv_tasks(p);
 
     parts->run[i] = conv_tile;
+    parts->tasks[i] = conv_tasks(p);
 #ifndef ELEM_HALF
     if (conv_has_lines(p)) {
         parts->run[i] = conv_lines;
-        tasks = lines_tasks(p);
+        parts->tasks[i] = lines_tasks(p);
+    }
+    if (i % 2 && conv_is_pair(&parts->part[i - 1], &parts->part[i])) {
+        parts->run[i - 1] = conv_line_pairs;
+        parts->tasks[i] = 0; /* those of part i - 1 compute this part, too */
     }
 #endif
-    parts->first[i + 1] = parts->first[i] + tasks;
 }
 
 static void conv_part_tile(void *arg, int64_t task)
 {
     struct conv_parts *parts = arg;
-    int64_t i = 0;
+    int64_t i = parts->at[task % parts->active], k = task / parts->active;
 
-    while (task >= parts->first[i + 1]) i++;
-    parts->run[i](&parts->part[i], task - parts->first[i]);
+    if (k < parts->tasks[i]) parts->run[i](&parts->part[i], k);
 }
 
 /* Computes the parts of conv_phase_init together. false: there are too many. */
@@ -250,14 +255,13 @@ static bool conv_run_parts(const struct bp_launch *launch, const struct conv_cal
         parts.part[i].a += phase.a;
         parts.part[i].c += phase.c;
         part_init(&parts, i);
-#ifndef ELEM_HALF
-        if (i % 2 && conv_is_pair(&parts.part[i - 1], &parts.part[i])) {
-            parts.run[i - 1] = conv_line_pairs;
-            parts.first[i + 1] = parts.first[i]; /* the pair's tasks are those of its first part */
-        }
-#endif
     }
-    cpu_team_run(conv_part_tile, &parts, parts.first[parts.n],
+    for (int64_t i = 0; i < parts.n; i++) {
+        if (!parts.tasks[i]) continue;
+        parts.at[parts.active++] = i;
+        if (parts.tasks[i] > parts.most) parts.most = parts.tasks[i];
+    }
+    cpu_team_run(conv_part_tile, &parts, parts.active * parts.most,
                  cpu_team_width(launch, (double)launch->out[0]->count * (double)call->p.k));
     return true;
 }

@@ -36,11 +36,30 @@ static bool conv_has_lines(const struct conv_product *p)
            !p->taps_are_columns;
 }
 
-static int64_t lines_tasks(const struct conv_product *p)
+/* The number of blocks of LINES lines. */
+static int64_t lines_blocks(const struct conv_product *p)
 {
     int64_t lines = p->image.position[0] * p->image.position[1] * p->image.position[2];
 
-    return (lines + LINES - 1) / LINES * ((p->m + TILE_M - 1) / TILE_M) * p->groups;
+    return (lines + LINES - 1) / LINES;
+}
+
+/* The rows of a task: fewer where there are few lines, so that threads share the rows. */
+static int64_t lines_rows(const struct conv_product *p)
+{
+    enum { FEW_TASKS = 4, ENOUGH = 8 };
+    int64_t tasks = lines_blocks(p) * p->groups;
+    int64_t parts = tasks < FEW_TASKS ? (ENOUGH + tasks - 1) / tasks : 1;
+    int64_t rows = ((p->m + parts - 1) / parts + MR - 1) / MR * MR;
+
+    return rows < TILE_M ? rows : TILE_M;
+}
+
+static int64_t lines_tasks(const struct conv_product *p)
+{
+    int64_t rows = lines_rows(p);
+
+    return lines_blocks(p) * ((p->m + rows - 1) / rows) * p->groups;
 }
 
 /* The shift of a tap along the line. */
@@ -181,20 +200,21 @@ static void line_run(struct conv_line *line)
     for (int64_t j = line->end; j < line->columns; j++) line_column(line, j);
 }
 
-/* The lines of a task: of one group, up to TILE_M rows from row `first_row` on, and lines `first`
- * to end - 1. */
+/* The lines of a task: of one group, `rows` rows from row `first_row` on, and lines `first` to end
+ * - 1. */
 struct lines_task {
-    int64_t group, first_row, first, end;
+    int64_t group, first_row, rows, first, end;
 };
 
 static struct lines_task lines_task_at(const struct conv_product *p, int64_t task)
 {
     const int64_t *position = p->image.position;
-    int64_t lines = position[0] * position[1] * position[2], blocks = (lines + LINES - 1) / LINES;
-    int64_t tiles = (p->m + TILE_M - 1) / TILE_M, first = task % blocks * LINES;
+    int64_t lines = position[0] * position[1] * position[2], blocks = lines_blocks(p);
+    int64_t rows = lines_rows(p), tiles = (p->m + rows - 1) / rows, first = task % blocks * LINES;
+    int64_t row = task / blocks % tiles * rows;
 
-    return (struct lines_task){.group = task / blocks / tiles,
-                               .first_row = task / blocks % tiles * TILE_M, .first = first,
+    return (struct lines_task){.group = task / blocks / tiles, .first_row = row,
+                               .rows = p->m - row < rows ? p->m - row : rows, .first = first,
                                .end = first + LINES < lines ? first + LINES : lines};
 }
 
@@ -203,15 +223,14 @@ static void line_begin(struct conv_line *line, const struct conv_call *call,
                        const struct lines_task *t, acc *a)
 {
     const struct conv_product *p = &call->p;
-    int64_t m = p->m - t->first_row < TILE_M ? p->m - t->first_row : TILE_M;
     struct tile tile = {.p = p, .a = call->a + t->group * p->a_group + t->first_row * p->a_row,
-                        .m = m};
+                        .m = t->rows};
 
-    memset(a, 0, sizeof *a * (size_t)((m + MR - 1) / MR * MR * p->k));
+    memset(a, 0, sizeof *a * (size_t)((t->rows + MR - 1) / MR * MR * p->k));
     pack_a(&tile, 0, p->k, a);
     line->call = call;
     line->a = a;
-    line->rows = m;
+    line->rows = t->rows;
     line->columns = p->image.position[3];
     line->bias = call->bias ? call->bias + (t->group * p->m + t->first_row) * p->bias_step : NULL;
 }
@@ -229,7 +248,7 @@ static void line_go(struct conv_line *line, const struct lines_task *t, int64_t 
               grid_offset(p->c_column.stride, at);
 }
 
-/* Computes up to LINES lines of up to TILE_M rows. */
+/* Computes the lines of a task. */
 static void conv_lines(void *arg, int64_t task)
 {
     const struct conv_call *call = arg;
