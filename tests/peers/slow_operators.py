@@ -8,7 +8,8 @@
 Both sides are processes that live for the whole measurement. A server takes lines: `open CASE` loads a model, runs it and
 keeps its outputs in FOLDER, `run N` runs it N times and returns the seconds of one run, of `bp_model_run` with
 `bp_stream_synchronize` or `run_with_iobinding` alone. Each round measures one side after the other, so that other users of
-the machine disturb both alike.
+the machine disturb both alike. A round begins after a pause, in which the threads of the other side fall asleep: they
+wait for more work first, those of ONNX Runtime for some 25 ms, and one of two processors would run them.
 """
 import contextlib
 import ctypes
@@ -20,7 +21,7 @@ import time
 
 import real_models
 
-ROUNDS, ROUND_SECONDS, THREADS, LIMIT = 9, 0.1, (1, 2), 1.5
+ROUNDS, ROUND_SECONDS, PAUSE_SECONDS, THREADS, LIMIT = 9, 0.1, 0.1, (1, 2), 1.5
 SERVER_SECONDS = 120
 
 
@@ -136,7 +137,7 @@ def write(folder, cases):
 # ---- the servers
 
 class Theirs:
-    """A model in ONNX Runtime. Threads that wait for work sleep, so that they do not disturb the other side."""
+    """A model in ONNX Runtime."""
 
     def __init__(self, path, feeds):
         import onnxruntime  # pylint: disable=import-outside-toplevel
@@ -247,13 +248,18 @@ class Server:
         self.process.wait(SERVER_SECONDS)
 
 
+def turn_of(server, times):
+    time.sleep(PAUSE_SECONDS)
+    return server.ask(f"run {times}")
+
+
 def measure(sides, number):
     """(seconds of ours, of theirs, the ratios of all rounds) of one case."""
     times = {}
     for side, server in sides.items():
         server.ask(f"open {number}")
         times[side] = max(1, min(1000, int(ROUND_SECONDS / server.ask("run 3"))))
-    rounds = [{side: server.ask(f"run {times[side]}") for side, server in sides.items()} for _ in range(ROUNDS)]
+    rounds = [{side: turn_of(server, times[side]) for side, server in sides.items()} for _ in range(ROUNDS)]
     return (*(statistics.median(r[side] for r in rounds) for side in ("ours", "theirs")),
             sorted(r["ours"] / r["theirs"] for r in rounds))
 
