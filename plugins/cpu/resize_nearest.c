@@ -162,6 +162,6 @@ enum bp_status NAME(resize_nearest)(const struct bp_launch *launch)
     const struct resize_plan *p = launch->plan;
 
     cpu_team_run(nearest_part, (void *)launch, p->parts,
-                 cpu_team_width(launch, (double)launch->out[0]->count));
+                 cpu_team_width(launch, (double)launch->out[0]->count / 4));
     return BP_OK;
 }
