@@ -264,12 +264,15 @@ static void conv_lines(void *arg, int64_t task)
 }
 
 /* Whether the columns of b are between those of a, in the same lines of the result, so that
- * conv_line_pairs computes both: the even and the odd columns of a stride of 2. */
+ * conv_line_pairs computes both: the even and the odd columns of a stride of 2. With the 16
+ * registers of AVX2 and SSE, products of many taps are faster apart. */
 static bool conv_is_pair(const struct conv_call *a, const struct conv_call *b)
 {
+    enum { PAIR_TAPS = VECTOR == 64 ? LINE_TAPS : 128 };
+
     return conv_has_lines(&a->p) && conv_has_lines(&b->p) && a->p.k == b->p.k &&
-           a->p.m > FEW_ROWS && b->c == a->c + 1 && a->p.c_column.stride[3] == 2 &&
-           b->p.c_column.stride[3] == 2;
+           a->p.k <= PAIR_TAPS && a->p.m > FEW_ROWS && b->c == a->c + 1 &&
+           a->p.c_column.stride[3] == 2 && b->p.c_column.stride[3] == 2;
 }
 
 /* Computes MR / 2 rows of both lines of a pair, of the columns from j on and, with `both`, of those
