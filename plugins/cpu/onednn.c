@@ -3,6 +3,7 @@
 #include "onednn.h"
 #include "kernels.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* A tensor of a plan. If the primitive needs another layout, `reorder` converts the tensor to this
@@ -17,8 +18,11 @@ struct tensor {
     uint64_t bytes;           /* size in the primitive's layout */
 };
 
+struct runner;
+
 struct plan {
     dnnl_primitive_t run;
+    _Atomic(struct runner *) idle; /* of the last launch, for the next one; NULL: none */
     struct onednn_desc scratch;
     struct tensor tensor[4]; /* the inputs, then the output */
     int tensors, width;
@@ -117,10 +121,13 @@ static bool plan_init(const struct onednn *dnnl, struct plan *plan,
     return good;
 }
 
+static void runner_destroy(const struct onednn *dnnl, struct cpu *self, struct runner *r);
+
 static void plan_finish(struct cpu *self, struct plan *plan)
 {
     const struct onednn *dnnl = onednn_opened();
 
+    if (plan->idle) runner_destroy(dnnl, self, plan->idle);
     if (plan->run) dnnl->dnnl_primitive_destroy(plan->run);
     onednn_desc_finish(dnnl, &plan->scratch);
     for (int i = 0; i < plan->tensors; i++) {
@@ -136,6 +143,7 @@ static void plan_finish(struct cpu *self, struct plan *plan)
 /* The memory objects of one primitive's run: each is only a description and an address. */
 struct memories {
     dnnl_exec_arg_t arg[5];
+    void *at[5]; /* their addresses */
     int n;
 };
 
@@ -146,8 +154,18 @@ static bool memory_add(const struct onednn *dnnl, struct memories *to, int arg,
 
     if (dnnl->dnnl_memory_create(&memory, onednn_desc_pointer(desc), dnnl->engine, data))
         return false;
+    to->at[to->n] = data;
     to->arg[to->n++] = (dnnl_exec_arg_t){arg, memory};
     return true;
+}
+
+/* Sets the address of a memory object. Most launches of a plan have the addresses of the launch
+ * before. */
+static bool memory_set(const struct onednn *dnnl, struct memories *m, int i, void *data)
+{
+    if (m->at[i] == data) return true;
+    m->at[i] = data;
+    return !dnnl->dnnl_memory_set_data_handle(m->arg[i].memory, data);
 }
 
 static void memories_finish(const struct onednn *dnnl, struct memories *memories)
@@ -155,20 +173,73 @@ static void memories_finish(const struct onednn *dnnl, struct memories *memories
     while (memories->n) dnnl->dnnl_memory_destroy(memories->arg[--memories->n].memory);
 }
 
-/* data: the tensor in the view's layout; there: in the primitive's layout. */
-static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_stream_t stream,
-                        void *data, void *there, void *scratch)
+/* The objects that one launch of a plan uses at a time. Their creation takes as long as a small
+ * product, so a plan keeps those of its last launch. */
+struct runner {
+    dnnl_stream_t stream;
+    struct memories run;        /* the scratch memory, then the tensors */
+    struct memories reorder[4]; /* of each tensor that has a reorder: the tensor in the view's
+                                   layout, in the primitive's layout, and the scratch memory */
+};
+
+static bool reorder_init(const struct onednn *dnnl, const struct tensor *t, struct memories *m)
 {
     bool back = t->arg == DNNL_ARG_DST;
-    struct memories m = {.n = 0};
-    bool good = memory_add(dnnl, &m, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &t->lies, data) &&
-                memory_add(dnnl, &m, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &t->wants,
-                           there) &&
-                memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &t->scratch, scratch) &&
-                dnnl->dnnl_primitive_execute(t->reorder, stream, m.n, m.arg) == dnnl_success;
 
-    memories_finish(dnnl, &m);
+    return memory_add(dnnl, m, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &t->lies, NULL) &&
+           memory_add(dnnl, m, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &t->wants, NULL) &&
+           memory_add(dnnl, m, DNNL_ARG_SCRATCHPAD, &t->scratch, NULL);
+}
+
+static bool runner_init(const struct onednn *dnnl, const struct plan *plan, struct runner *r)
+{
+    bool good = !dnnl->dnnl_stream_create(&r->stream, dnnl->engine, dnnl_stream_default_flags) &&
+                memory_add(dnnl, &r->run, DNNL_ARG_SCRATCHPAD, &plan->scratch, NULL);
+
+    for (int i = 0; i < plan->tensors && good; i++) {
+        const struct tensor *t = &plan->tensor[i];
+        good = memory_add(dnnl, &r->run, t->arg, &t->wants, t->pack ? t->pack->data : NULL) &&
+               (!t->reorder || reorder_init(dnnl, t, &r->reorder[i]));
+    }
     return good;
+}
+
+static void runner_destroy(const struct onednn *dnnl, struct cpu *self, struct runner *r)
+{
+    memories_finish(dnnl, &r->run);
+    for (int i = 0; i < 4; i++) memories_finish(dnnl, &r->reorder[i]);
+    if (r->stream) dnnl->dnnl_stream_destroy(r->stream);
+    self->host->release(self->host->ctx, r, sizeof *r);
+}
+
+/* Takes the plan's idle runner or creates one; NULL: there is no memory. */
+static struct runner *runner_take(const struct onednn *dnnl, struct cpu *self, struct plan *plan)
+{
+    struct runner *r = atomic_exchange(&plan->idle, NULL);
+
+    if (r) return r;
+    r = self->host->allocate(self->host->ctx, sizeof *r, _Alignof(struct runner));
+    if (!r) return NULL;
+    *r = (struct runner){0};
+    if (runner_init(dnnl, plan, r)) return r;
+    runner_destroy(dnnl, self, r);
+    return NULL;
+}
+
+static void runner_put(const struct onednn *dnnl, struct cpu *self, struct plan *plan,
+                       struct runner *r)
+{
+    r = atomic_exchange(&plan->idle, r);
+    if (r) runner_destroy(dnnl, self, r); /* that of a launch at the same time */
+}
+
+/* data: the tensor in the view's layout; there: in the primitive's layout. */
+static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_stream_t stream,
+                        struct memories *m, void *data, void *there, void *scratch)
+{
+    return memory_set(dnnl, m, 0, data) && memory_set(dnnl, m, 1, there) &&
+           memory_set(dnnl, m, 2, scratch) &&
+           dnnl->dnnl_primitive_execute(t->reorder, stream, m->n, m->arg) == dnnl_success;
 }
 
 /* Writes a constant into the pack's memory, in the primitive's layout. */
@@ -177,12 +248,15 @@ static bool onednn_fill(struct cpu *self, const struct plan *plan, const struct 
 {
     const struct onednn *dnnl = onednn_opened();
     void *scratch = self->host->allocate(self->host->ctx, plan->scratch_size + 1, ONEDNN_ALIGNMENT);
+    struct memories m = {.n = 0};
     dnnl_stream_t stream;
     bool good = scratch &&
                 !dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags);
 
     if (good) {
-        good = reorder_run(dnnl, t, stream, data, t->pack->data, scratch);
+        good = reorder_init(dnnl, t, &m) &&
+               reorder_run(dnnl, t, stream, &m, data, t->pack->data, scratch);
+        memories_finish(dnnl, &m);
         dnnl->dnnl_stream_destroy(stream);
     }
     if (scratch) self->host->release(self->host->ctx, scratch, plan->scratch_size + 1);
@@ -287,54 +361,54 @@ static void *plan_data(const struct plan *plan, const struct bp_launch *launch, 
                      : (char *)launch->out[0]->data + (uint64_t)image * then->y_step;
 }
 
-static bool plan_run(const struct onednn *dnnl, const struct plan *plan, dnnl_stream_t stream,
+static bool plan_run(const struct onednn *dnnl, const struct plan *plan, struct runner *r,
                      const struct bp_launch *launch, int64_t image)
 {
-    const struct tensor *result = &plan->tensor[plan->tensors - 1];
-    struct memories m = {.n = 0};
+    int last = plan->tensors - 1;
     char *workspace = launch->workspace;
-    bool good = memory_add(dnnl, &m, DNNL_ARG_SCRATCHPAD, &plan->scratch, workspace);
+    bool good = memory_set(dnnl, &r->run, 0, workspace);
 
-    for (int i = 0; i < plan->tensors && good; i++) {
+    for (int i = 0; i <= last && good; i++) {
         const struct tensor *t = &plan->tensor[i];
         void *data = plan_data(plan, launch, i, image);
         void *there = t->pack ? t->pack->data : t->reorder ? workspace + t->at : data;
-        if (t->reorder && t != result)
-            good = reorder_run(dnnl, t, stream, data, there, workspace);
-        good = good && memory_add(dnnl, &m, t->arg, &t->wants, there);
+        if (t->reorder && i < last)
+            good = reorder_run(dnnl, t, r->stream, &r->reorder[i], data, there, workspace);
+        good = good && memory_set(dnnl, &r->run, i + 1, there);
     }
-    good = good && dnnl->dnnl_primitive_execute(plan->run, stream, m.n, m.arg) == dnnl_success;
-    memories_finish(dnnl, &m);
-    if (good && result->reorder)
-        good = reorder_run(dnnl, result, stream,
-                           plan_data(plan, launch, plan->tensors - 1, image),
-                           workspace + result->at, workspace);
+    good = good && dnnl->dnnl_primitive_execute(plan->run, r->stream, r->run.n, r->run.arg) ==
+                       dnnl_success;
+    if (good && plan->tensor[last].reorder)
+        good = reorder_run(dnnl, &plan->tensor[last], r->stream, &r->reorder[last],
+                           plan_data(plan, launch, last, image), workspace + plan->tensor[last].at,
+                           workspace);
     return good;
 }
 
 enum bp_status onednn_plan_run(const struct bp_launch *launch)
 {
     const struct onednn *dnnl = onednn_opened();
-    const struct plan *plan = launch->plan;
+    struct plan *plan = launch->plan;
     const struct onednn_epilogue *then = &plan->epilogue;
     void *sum = then->add ? (char *)launch->workspace + plan->sum_at : NULL;
     struct cpu *self = launch->self;
     enum bp_status status = onednn_epilogue_begin(launch, then);
-    dnnl_stream_t stream;
+    struct runner *runner;
     bool good = true;
 
     if (status) return status;
-    if (dnnl->dnnl_stream_create(&stream, dnnl->engine, dnnl_stream_default_flags))
-        return bp_fail(self->host, BP_ERR_MEMORY, "%s: oneDNN gives no stream",
+    runner = runner_take(dnnl, self, plan);
+    if (!runner)
+        return bp_fail(self->host, BP_ERR_MEMORY, "%s: no memory for a launch of oneDNN",
                        launch->kernel->name);
     for (int64_t image = 0; image < then->images && good && !status; image++) {
         struct cpu_team_setting before = cpu_team_begin(plan->width);
-        good = plan_run(dnnl, plan, stream, launch, image);
+        good = plan_run(dnnl, plan, runner, launch, image);
         cpu_team_end(before);
         if (good && (then->add || then->activate))
             status = onednn_epilogue_run(launch, then, image, sum);
     }
-    dnnl->dnnl_stream_destroy(stream);
+    runner_put(dnnl, self, plan, runner);
     if (good) return status;
     return bp_fail(self->host, BP_ERR_DEVICE,
                    "%s: oneDNN failed to run it; BP_CPU_DNNL=off computes without it",

@@ -28,6 +28,7 @@
     X(dnnl_memory_desc_equal) \
     X(dnnl_memory_desc_get_size) \
     X(dnnl_memory_destroy) \
+    X(dnnl_memory_set_data_handle) \
     X(dnnl_post_ops_create) \
     X(dnnl_post_ops_destroy) \
     X(dnnl_primitive_attr_create) \
