@@ -326,7 +326,8 @@ static inline uint64_t bp_tensor_span(const struct bp_tensor *tensor)
 bool bp_view_overlaps_itself(const struct bp_view *view);
 
 /* Computes the strides of a dense tensor of this shape, with the axis order of `like`, which has
- * the same rank. false: `like` is row-major or not dense, and out_stride is unchanged. */
+ * the same rank and may be a part of a wider tensor. false: the axes of `like` are in row-major
+ * order, reversed, or repeat elements; out_stride is unchanged. */
 bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *like,
                      int64_t *out_stride);
 

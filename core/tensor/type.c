@@ -118,11 +118,24 @@ bool bp_view_overlaps_itself(const struct bp_view *view)
     return false;
 }
 
+/* Whether the axes of more than one element are in row-major order. axis: sorted by stride. */
+static bool axes_ascend(uint32_t rank, const uint32_t *axis, const int64_t *shape)
+{
+    uint32_t last = 0;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[axis[i]] == 1) continue;
+        if (axis[i] < last) return false;
+        last = axis[i];
+    }
+    return true;
+}
+
 bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *like,
                      int64_t *out_stride)
 {
     uint32_t axis[BP_RANK_MAX]; /* outermost first */
-    int64_t dense = 1, step = 1;
+    int64_t inner = 1, step = 1;
 
     if (like->rank != rank || !(like->flags & BP_VIEW_STRIDED)) return false;
     for (uint32_t i = 0; i < rank; i++) {
@@ -132,9 +145,11 @@ bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *
         axis[at] = i;
     }
     for (uint32_t i = rank; i-- > 0;) {
-        if (like->shape[axis[i]] != 1 && like->stride[axis[i]] != dense) return false;
-        dense *= like->shape[axis[i]];
+        if (like->shape[axis[i]] == 1) continue;
+        if (like->stride[axis[i]] < inner) return false; /* reversed, or repeated */
+        inner = like->stride[axis[i]] * like->shape[axis[i]];
     }
+    if (axes_ascend(rank, axis, like->shape)) return false;
     for (uint32_t i = rank; i-- > 0;) {
         out_stride[axis[i]] = step;
         step *= shape[axis[i]];

@@ -56,6 +56,21 @@ static bool channels_last(const struct bp_view *v)
     return true;
 }
 
+/* Whether channels are innermost, but elements have gaps: a part of the channels of a wider image,
+ * or of its lines. oneDNN has only its reference implementation for these. */
+static bool has_gaps(const struct bp_view *v)
+{
+    int64_t inner = v->shape[1];
+
+    if (v->shape[1] < 2 || v->stride[1] != 1 || channels_last(v)) return false;
+    for (int a = v->rank - 1; a >= 0; a--) {
+        if (a == 1 || v->shape[a] < 2) continue;
+        if (v->stride[a] < inner) return false;
+        inner = v->stride[a] * v->shape[a];
+    }
+    return true;
+}
+
 /* Whether images are row-major and windows have one point. A product with few columns (fewer than
  * 14 x 14) is slower than with reorders: docs/results/cpu.md. */
 static bool is_product(const struct bp_view *x, const struct bp_view *w, const struct bp_view *y)
@@ -71,12 +86,30 @@ static bool is_product(const struct bp_view *x, const struct bp_view *w, const s
            !(y->flags & BP_VIEW_STRIDED);
 }
 
+/* The layouts of images: those of the views; the result's, and images without gaps for the input,
+ * which are copied; or layouts that oneDNN chooses. */
+enum conv_layout { CONV_STAYS, CONV_CLOSES_GAPS, CONV_ANY };
+
 struct conv {
-    struct onednn_desc x, w, b, y, any_x, any_w, any_y;
+    struct onednn_desc x, w, b, y, dense_x, any_x, any_w, any_y;
     struct onednn_window window;
     bool bias, constant; /* whether there is a bias; whether w is constant */
     const struct onednn_epilogue *epilogue;
 };
+
+/* Describes the input without gaps, channels innermost. */
+static bool dense_desc(const struct onednn *dnnl, struct onednn_desc *desc, const struct bp_view *x)
+{
+    int64_t stride[DNNL_MAX_NDIMS], step = x->shape[1];
+
+    stride[1] = 1;
+    for (int a = x->rank - 1; a >= 0; a--) {
+        if (a == 1) continue;
+        stride[a] = step;
+        step *= x->shape[a];
+    }
+    return onednn_desc_strided(dnnl, desc, x->dtype, x->rank, x->shape, stride);
+}
 
 static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp_prep *prep)
 {
@@ -86,6 +119,7 @@ static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp
     *c = (struct conv){.bias = bias != NULL, .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
     onednn_conv_geometry(attrs, prep, &c->window);
     return onednn_desc_init(dnnl, &c->x, prep->in[0]) &&
+           dense_desc(dnnl, &c->dense_x, prep->in[0]) &&
            filter_desc(dnnl, &c->w, w, attrs->groups) &&
            onednn_desc_init(dnnl, &c->y, prep->out[0]) &&
            (!bias || onednn_desc_init(dnnl, &c->b, bias)) &&
@@ -95,23 +129,25 @@ static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp
 
 static void conv_finish(const struct onednn *dnnl, struct conv *c)
 {
-    struct onednn_desc *const all[] = {&c->x,     &c->w,     &c->b,    &c->y,
-                                       &c->any_x, &c->any_w, &c->any_y};
+    struct onednn_desc *const all[] = {&c->x,       &c->w,     &c->b,     &c->y,
+                                       &c->dense_x, &c->any_x, &c->any_w, &c->any_y};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) onednn_desc_finish(dnnl, all[i]);
 }
 
-/* stays: images keep their layout; otherwise oneDNN chooses the layouts. If oneDNN has no fast code
- * for the images' layout, it has fast code for its own layouts. */
+/* If oneDNN has no fast code for the images' layout, it has fast code for its own layouts. */
 static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *prep,
-                                       const struct conv *c, bool stays, struct bp_plan *out)
+                                       const struct conv *c, enum conv_layout layout,
+                                       struct bp_plan *out)
 {
+    static const dnnl_query_t src[] = {0, dnnl_query_src_md, dnnl_query_src_md};
+    const struct onednn_desc *const x[] = {&c->x, &c->dense_x, &c->any_x};
+    bool stays = layout != CONV_ANY;
     struct onednn_recipe recipe = {
         .window = &c->window,
         .epilogue = c->epilogue,
         .slots = 2,
-        .slot = {{DNNL_ARG_SRC, &c->x, stays ? &c->x : &c->any_x, stays ? 0 : dnnl_query_src_md,
-                  false},
+        .slot = {{DNNL_ARG_SRC, &c->x, x[layout], src[layout], false},
                  {DNNL_ARG_WEIGHTS, &c->w, &c->any_w, dnnl_query_weights_md, c->constant}}};
 
     if (c->bias)
@@ -125,14 +161,16 @@ static enum bp_status conv_plan(struct cpu *self, const struct bp_prep *prep, co
                                 struct bp_plan *out)
 {
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
+    enum bp_status status = BP_ERR_UNSUPPORTED;
 
-    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y)) {
-        enum bp_status status = onednn_conv_make(self, prep, c, true, out);
-        if (status != BP_ERR_UNSUPPORTED) return status;
-    }
+    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y))
+        status = onednn_conv_make(self, prep, c, CONV_STAYS, out);
+    else if (has_gaps(x) && channels_last(y))
+        status = onednn_conv_make(self, prep, c, CONV_CLOSES_GAPS, out);
+    if (status != BP_ERR_UNSUPPORTED) return status;
     if (c->epilogue && c->epilogue->copy)
         return BP_ERR_UNSUPPORTED; /* the residual lies in the output's layout, not in oneDNN's */
-    return onednn_conv_make(self, prep, c, false, out);
+    return onednn_conv_make(self, prep, c, CONV_ANY, out);
 }
 
 enum bp_status onednn_conv_prepare(struct cpu *self, const struct bp_prep *prep,
