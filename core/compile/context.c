@@ -180,6 +180,7 @@ static void schedule_free_values(struct bp_schedule *s)
     for (uint32_t v = 0; v < s->n_value; v++) free(s->value[v]);
     free(s->launch);
     free(s->value);
+    free(s->input);
     free(s->output);
     free(s->result);
     free(s->update);

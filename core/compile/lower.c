@@ -76,10 +76,12 @@ static enum bp_status lower_values(struct bp_lowering *l)
     uint32_t number;
 
     TRY(lower_room(l));
+    s->input = calloc(ir->n_input + 1, sizeof *s->input);
+    if (!s->input) return bp_lower_no_memory();
     for (uint32_t i = 0; i < ir->n_input; i++) {
-        TRY(lower_value(l, ir->input[i], &number));
-        s->value[number]->source = BP_SOURCE_INPUT;
-        s->value[number]->index = i;
+        TRY(lower_value(l, ir->input[i], &s->input[i]));
+        s->value[s->input[i]]->source = BP_SOURCE_INPUT;
+        s->value[s->input[i]]->index = i;
     }
     for (uint32_t v = 0; v < ir->n_value; v++)
         if (ir->value[v].constant && ir->value[v].uses) TRY(lower_value(l, v, &number));

@@ -52,7 +52,7 @@ struct bp_schedule {
     struct bp_scheduled_value **value;
     struct bp_scheduled_launch *launch;
     uint32_t n_value, n_launch;
-    uint32_t *output;   /* the values of the graph's outputs */
+    uint32_t *input, *output; /* the values of the graph's inputs and outputs */
     uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */
     uint32_t *update;   /* the inputs and constants that launches update: roots */
     uint32_t *constant; /* the constants of the IR: roots */

@@ -18,15 +18,17 @@ static bool may_write(const struct bp_tensor *t)
     return atomic_load_explicit(&t->buffer->access, memory_order_relaxed) == BP_ACCESS_WRITE;
 }
 
-/* Whether a tensor overlaps an input, apart from number `except`, or a constant. */
+/* Whether a tensor overlaps an input or a constant, apart from value `except`. */
 static bool meets_read(const struct bp_schedule *s, struct bp_tensor *const *in, uint32_t except,
                        const struct bp_tensor *t)
 {
     for (uint32_t i = 0; i < s->ir->n_input; i++)
-        if (i != except && in[i]->buffer == t->buffer && bp_tensors_overlap(in[i], t)) return true;
+        if (s->input[i] != except && in[i]->buffer == t->buffer && bp_tensors_overlap(in[i], t))
+            return true;
     for (uint32_t i = 0; i < s->n_constant; i++) {
         const struct bp_tensor *constant = s->ir->value[s->value[s->constant[i]]->index].constant;
-        if (constant != t && constant->buffer == t->buffer && bp_tensors_overlap(constant, t))
+        if (s->constant[i] != except && constant->buffer == t->buffer &&
+            bp_tensors_overlap(constant, t))
             return true;
     }
     return false;
@@ -57,10 +59,8 @@ static struct bp_tensor *updated_tensor(const struct bp_schedule *s, struct bp_t
 static bool updates_fit(const struct bp_schedule *s, struct bp_tensor *const *in)
 {
     for (uint32_t i = 0; i < s->n_update; i++) {
-        const struct bp_scheduled_value *root = s->value[s->update[i]];
         struct bp_tensor *t = updated_tensor(s, in, i);
-        uint32_t input = root->source == BP_SOURCE_INPUT ? root->index : BP_NO_VALUE;
-        if (!may_write(t) || meets_read(s, in, input, t)) return false;
+        if (!may_write(t) || meets_read(s, in, s->update[i], t)) return false;
     }
     return true;
 }

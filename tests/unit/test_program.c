@@ -221,3 +221,49 @@ Test(program, an_update_of_a_view_that_overlaps_itself_is_refused)
     bp_tensor_destroy(y);
     compiled_finish(&c);
 }
+
+/* The graph reads its constants before it writes outputs, as a run node by node does. */
+Test(program, an_output_over_a_constant_is_written_last)
+{
+    struct compiled c = compiled_begin();
+    struct bp_tensor *constant = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(2, 3)), *x, *y = NULL;
+    struct bp_tensor *z = NULL, *in = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(1, 1));
+    struct bp_tensor *out[2] = {constant, NULL};
+
+    OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(2), &x));
+    OK(bp_op_add(c.scope, x, constant, &y));
+    OK(bp_op_mul(c.scope, y, constant, &z));
+    OK(bp_graph_output(c.graph, y, NULL));
+    OK(bp_graph_output(c.graph, z, NULL));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    OK(bp_program_run(c.program, c.f.stream, &in, 1, out, 2));
+    expect_bytes(&c.f, out[0], F32(3, 4), 8);
+    expect_bytes(&c.f, out[1], F32(6, 12), 8);
+    bp_tensor_destroy(out[1]);
+    bp_tensor_destroy(constant);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    compiled_finish(&c);
+}
+
+/* An input that is updated may be the tensor of a constant, which the update then reads. */
+Test(program, an_update_of_a_constant_passed_as_input_is_refused)
+{
+    struct compiled c = compiled_begin();
+    struct bp_tensor *constant = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(2, 3)), *x, *y = NULL;
+    struct bp_tensor *rate = tensor_of(&c.f, BP_F32, 1, SHAPE(1), F32(1)), *out = NULL;
+
+    OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(2), &x));
+    OK(bp_op_sgd(c.scope, x, constant, rate, &y));
+    OK(bp_graph_output(c.graph, y, NULL));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    cr_assert_eq(bp_program_run(c.program, c.f.stream, &constant, 1, &out, 1), BP_ERR_INVALID);
+    expect_bytes(&c.f, constant, F32(2, 3), 8);
+    bp_tensor_destroy(constant);
+    bp_tensor_destroy(rate);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    compiled_finish(&c);
+}
