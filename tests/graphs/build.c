@@ -71,12 +71,31 @@ static bool build_failed(struct fuzz_report *report, const char *what)
     return false;
 }
 
+enum bp_status fuzz_tensor(const struct fuzz_place *place, const struct fuzz_value *v, bool strided,
+                           struct bp_tensor **out)
+{
+    int64_t stride[REF_RANK], step = 1;
+    struct bp_tensor_options options = {
+        .size = sizeof options, .dtype = v->dtype, .rank = v->rank, .shape = v->shape};
+
+    for (uint32_t i = 0; i < v->rank; i++) { /* the first axis is the innermost */
+        stride[i] = step;
+        step *= v->shape[i] > 1 ? v->shape[i] : 1;
+    }
+    if (strided && v->rank > 1) options.stride = stride;
+    return bp_tensor_create_with(place->device, &options, out);
+}
+
 static bool build_constant(const struct fuzz_place *place, struct fuzz_built *built, uint32_t v)
 {
     const struct fuzz_value *value = &built->recipe->value[v];
 
-    if (bp_tensor_create(place->device, (enum bp_dtype)value->dtype, value->rank, value->shape,
-                         &built->constant[v]) ||
+    if (built->constant[v]) return true;
+    if (value->base != FUZZ_ABSENT)
+        return build_constant(place, built, value->base) &&
+               bp_tensor_transpose(built->constant[value->base], NULL, &built->constant[v]) ==
+                   BP_OK;
+    if (fuzz_tensor(place, value, value->strided, &built->constant[v]) ||
         !fuzz_write(built->recipe, v, 0, place->stream[0], built->constant[v]))
         return false;
     return !value->frozen || bp_tensor_freeze(built->constant[v]) == BP_OK;

@@ -24,9 +24,9 @@ enum {
     WITH_STRIDED = 2, /* inputs of rank 2 and more have their axes in reverse order in memory */
     WITH_OTHER = 4,   /* another stream */
     WITH_QUEUE = 8,   /* a stream with a queue */
-    WITH_SAME = 16,   /* inputs of one type are one tensor */
+    WITH_SAME = 16,   /* inputs of one type are one tensor, or a constant */
     WITH_ORDER = 64,  /* nodes were recorded in another order */
-    WITH_OVER = 32    /* an output is the tensor of an input of its type */
+    WITH_OVER = 32    /* an output is the tensor of an input or a constant of its type */
 };
 
 struct checker {
@@ -41,8 +41,8 @@ struct checker {
 /* The tensors of one run. */
 struct run {
     struct bp_tensor *in[FUZZ_VALUES], *out[FUZZ_OUTPUTS];
-    bool is_shared[FUZZ_VALUES]; /* the tensor of another input */
-    uint32_t over;               /* the input that an output overwrites, or FUZZ_ABSENT */
+    bool is_shared[FUZZ_VALUES]; /* the tensor of another input, or of a constant */
+    struct bp_tensor *over;      /* the input or constant that an output overwrites, or NULL */
 };
 
 static const char *const runners[] = {"calls one by one", "bp_graph_run", "bp_program_run"};
@@ -62,21 +62,6 @@ static bool has_updates(const struct fuzz_recipe *r)
 
 /* ---- the tensors of a run ---- */
 
-static enum bp_status run_tensor(const struct fuzz_place *place, const struct fuzz_value *v,
-                                 bool strided, struct bp_tensor **out)
-{
-    int64_t stride[REF_RANK], step = 1;
-    struct bp_tensor_options options = {
-        .size = sizeof options, .dtype = v->dtype, .rank = v->rank, .shape = v->shape};
-
-    for (uint32_t i = 0; i < v->rank; i++) { /* the first axis is the innermost */
-        stride[i] = step;
-        step *= v->shape[i] > 1 ? v->shape[i] : 1;
-    }
-    if (strided && v->rank > 1) options.stride = stride;
-    return bp_tensor_create_with(place->device, &options, out);
-}
-
 static enum bp_status run_inputs(struct checker *c, struct run *run, uint32_t set, uint32_t with,
                                  struct bp_stream *stream)
 {
@@ -89,30 +74,60 @@ static enum bp_status run_inputs(struct checker *c, struct run *run, uint32_t se
                 run->in[i] = run->in[k];
                 run->is_shared[i] = true;
             }
+        for (uint32_t k = 0; k < r->n_value && with & WITH_SAME; k++)
+            if (!run->is_shared[i] && c->built.constant[k] && value_is_like(v, &r->value[k])) {
+                run->in[i] = c->built.constant[k];
+                run->is_shared[i] = true;
+            }
         if (run->is_shared[i]) continue;
-        if (run_tensor(c->place, v, with & WITH_STRIDED, &run->in[i]) ||
+        if (fuzz_tensor(c->place, v, with & WITH_STRIDED, &run->in[i]) ||
             !fuzz_write(r, c->built.input[i], set, stream, run->in[i]))
             return BP_ERR_INTERNAL;
     }
     return BP_OK;
 }
 
+static bool value_has_alias(const struct fuzz_recipe *r, uint32_t v)
+{
+    for (uint32_t k = 0; k < r->n_value; k++)
+        if (r->value[k].kind == FUZZ_CONSTANT && r->value[k].base == v) return true;
+    return r->value[v].base != FUZZ_ABSENT;
+}
+
+/* Finds an input or a constant of the type of an output, to write the output over it. */
+static struct bp_tensor *run_find_over(const struct checker *c, const struct run *run,
+                                       const struct fuzz_value *output, bool constants)
+{
+    const struct fuzz_recipe *r = c->built.recipe;
+    struct fuzz_value like = *output;
+
+    for (uint32_t i = 0; i < c->built.n_input && !constants; i++) {
+        like.data = r->value[c->built.input[i]].data;
+        like.limit = r->value[c->built.input[i]].limit;
+        if (value_is_like(&like, &r->value[c->built.input[i]])) return run->in[i];
+    }
+    for (uint32_t v = 0; v < r->n_value && constants; v++) {
+        like.data = r->value[v].data;
+        if (c->built.constant[v] && !r->value[v].frozen && !value_has_alias(r, v) &&
+            value_is_like(&like, &r->value[v]))
+            return c->built.constant[v];
+    }
+    return NULL;
+}
+
 static enum bp_status run_outputs(struct checker *c, struct run *run, uint32_t with)
 {
     const struct fuzz_recipe *r = c->built.recipe;
 
-    for (uint32_t o = 0; o < r->n_output && with & WITH_OVER; o++) {
+    for (uint32_t o = 0; o < r->n_output && with & WITH_OVER && !run->over; o++) {
         const struct fuzz_value *v = &r->value[r->output[o]];
-        for (uint32_t i = 0; i < c->built.n_input && run->over == FUZZ_ABSENT; i++)
-            if (v->dtype == r->value[c->built.input[i]].dtype && v->rank &&
-                v->rank == r->value[c->built.input[i]].rank &&
-                !memcmp(v->shape, r->value[c->built.input[i]].shape, v->rank * sizeof *v->shape)) {
-                run->over = i;
-                run->out[o] = run->in[i];
-            }
+        run->over = run_find_over(c, run, v, r->seed % 2);
+        if (!run->over) run->over = run_find_over(c, run, v, !(r->seed % 2));
+        run->out[o] = run->over;
     }
     for (uint32_t o = 0; o < r->n_output && with & WITH_GIVEN; o++)
-        if (!run->out[o] && run_tensor(c->place, &r->value[r->output[o]], o % 3 == 1, &run->out[o]))
+        if (!run->out[o] &&
+            fuzz_tensor(c->place, &r->value[r->output[o]], o % 3 == 1, &run->out[o]))
             return BP_ERR_INTERNAL;
     return BP_OK;
 }
@@ -122,7 +137,7 @@ static bool reset_constants(struct checker *c, uint32_t set, struct bp_stream *s
     const struct fuzz_recipe *r = c->built.recipe;
 
     for (uint32_t v = 0; v < r->n_value; v++)
-        if (c->built.constant[v] && !r->value[v].frozen &&
+        if (c->built.constant[v] && !r->value[v].frozen && r->value[v].base == FUZZ_ABSENT &&
             !fuzz_write(r, v, set, stream, c->built.constant[v]))
             return false;
     return bp_stream_set_generator(stream, c->place->generator) == BP_OK &&
@@ -139,10 +154,13 @@ static void run_keep(struct checker *c, const struct run *run, struct bp_stream 
         fuzz_snapshot_add(s, stream, run->out[o], "output", r->output[o]);
     for (uint32_t i = 0; i < c->built.n_input; i++) {
         fuzz_snapshot_add(s, stream, run->in[i], "input", c->built.input[i]);
-        if (s->n && (run->over == i)) s->array[s->n - 1].ignored = true;
+        if (s->n && run->over == run->in[i]) s->array[s->n - 1].ignored = true;
     }
     for (uint32_t v = 0; v < r->n_value; v++)
-        if (c->built.constant[v]) fuzz_snapshot_add(s, stream, c->built.constant[v], "constant", v);
+        if (c->built.constant[v]) {
+            fuzz_snapshot_add(s, stream, c->built.constant[v], "constant", v);
+            if (s->n && run->over == c->built.constant[v]) s->array[s->n - 1].ignored = true;
+        }
     bp_generator_get(c->place->generator, &seed, &s->drawn);
 }
 
@@ -171,8 +189,7 @@ static enum bp_status run_now(struct checker *c, enum runner runner, struct run 
 static void run_finish(const struct checker *c, struct run *run)
 {
     for (uint32_t o = 0; o < c->built.n_output; o++)
-        if (run->over == FUZZ_ABSENT || run->out[o] != run->in[run->over])
-            bp_tensor_destroy(run->out[o]);
+        if (!run->over || run->out[o] != run->over) bp_tensor_destroy(run->out[o]);
     for (uint32_t i = 0; i < c->built.n_input; i++)
         if (!run->is_shared[i]) bp_tensor_destroy(run->in[i]);
 }
@@ -186,7 +203,6 @@ static struct fuzz_snapshot *check_run(struct checker *c, enum runner runner, ui
     struct run *run = calloc(1, sizeof *run);
 
     if (!s || !run) abort();
-    run->over = FUZZ_ABSENT;
     s->status = reset_constants(c, set, stream) ? run_inputs(c, run, set, with, stream)
                                                 : BP_ERR_INTERNAL;
     if (s->status == BP_OK) s->status = run_outputs(c, run, with);
@@ -326,7 +342,7 @@ static bool check_pair(struct checker *c, enum runner runner, const struct fuzz_
              with & WITH_STRIDED ? ", strided inputs" : "",
              with & WITH_OTHER ? ", another stream" : "", with & WITH_QUEUE ? ", a queue" : "",
              with & WITH_SAME ? ", one tensor as several inputs" : "",
-             with & WITH_OVER ? ", an output over an input" : "",
+             with & WITH_OVER ? ", an output over an input or a constant" : "",
              with & WITH_ORDER ? ", nodes in another order" : "", text);
     return false;
 }
@@ -370,7 +386,6 @@ static void *worker_run(void *arg)
         struct fuzz_snapshot *s = calloc(1, sizeof *s);
         struct run *run = calloc(1, sizeof *run);
         if (!s || !run) abort();
-        run->over = FUZZ_ABSENT;
         s->status = run_inputs(w->c, run, w->set, 0, w->stream);
         if (s->status == BP_OK)
             s->status = bp_program_run(w->c->program, w->stream, run->in, b->n_input, run->out,

@@ -47,6 +47,9 @@ struct fuzz_value {
     enum fuzz_data data; /* of inputs and constants, and of results that shrinking makes inputs */
     int64_t limit;       /* for FUZZ_INDEX */
     bool frozen;         /* a constant that never changes */
+    bool strided;        /* a constant whose first axis is the innermost in memory */
+    uint32_t base;       /* a constant: its tensor is the transposed view of this constant's, or
+                            FUZZ_ABSENT */
     bool is_view, is_output;
     uint32_t readers; /* nodes that read it */
 };
@@ -130,6 +133,8 @@ uint32_t fuzz_new(struct fuzz_generator *m, enum fuzz_kind kind, enum fuzz_data 
 uint32_t fuzz_weight(struct fuzz_generator *m, enum fuzz_data data, uint32_t dtype, uint32_t rank,
                      const int64_t *shape);
 uint32_t fuzz_new_like(struct fuzz_generator *m, uint32_t v);
+/* A constant in the memory of constant v: its transposed view. */
+uint32_t fuzz_alias(struct fuzz_generator *m, uint32_t v);
 
 /* Picks an earlier value, or makes an input. rank: FUZZ_ABSENT: any. */
 uint32_t fuzz_pick(struct fuzz_generator *m, uint32_t rank);
@@ -227,6 +232,9 @@ void fuzz_check_somewhere(const struct fuzz_place *place, const struct fuzz_reci
 bool fuzz_build(const struct fuzz_place *place, const struct fuzz_recipe *recipe, uint64_t shuffle,
                 struct fuzz_built *built, struct fuzz_report *report);
 void fuzz_unbuild(struct fuzz_built *built);
+/* Creates a tensor of the type of v. strided: the first axis is the innermost. */
+enum bp_status fuzz_tensor(const struct fuzz_place *place, const struct fuzz_value *v, bool strided,
+                           struct bp_tensor **out);
 /* Writes the numbers of a value: others for each set, but the same ones for a frozen constant. */
 bool fuzz_write(const struct fuzz_recipe *recipe, uint32_t value, uint32_t set,
                 struct bp_stream *stream, struct bp_tensor *tensor);

@@ -86,6 +86,7 @@ void fuzz_motif_update(struct fuzz_generator *m)
     uint32_t w = update_target(m), before, after = FUZZ_BAD, gradient, target = w;
 
     before = fuzz_unary(m, "relu", w);
+    if (fuzz_chance(m, 15)) w = fuzz_alias(m, w);
     if (fuzz_chance(m, 20)) fuzz_output(m, w);
     if (fuzz_chance(m, 30) && fuzz_value_of(m, w)->rank) target = update_part(m, w);
     gradient = fuzz_chance(m, 50) ? fuzz_new_like(m, target) : fuzz_pick_like(m, target);

@@ -69,7 +69,9 @@ uint32_t fuzz_new(struct fuzz_generator *m, enum fuzz_kind kind, enum fuzz_data 
     struct fuzz_value *v = &r->value[r->n_value];
 
     if (r->n_value == FUZZ_VALUES) return FUZZ_BAD;
-    *v = (struct fuzz_value){.dtype = dtype, .rank = rank, .kind = kind, .data = data, .limit = 2};
+    *v = (struct fuzz_value){
+        .dtype = dtype, .rank = rank, .kind = kind, .data = data, .limit = 2, .base = FUZZ_ABSENT};
+    v->strided = kind == FUZZ_CONSTANT && fuzz_chance(m, 12);
     memcpy(v->shape, shape, rank * sizeof *shape);
     if (bp_graph_input(m->graph, NULL, (enum bp_dtype)dtype, rank, shape, &m->symbol[r->n_value]))
         return FUZZ_BAD;
@@ -93,6 +95,21 @@ uint32_t fuzz_new_like(struct fuzz_generator *m, uint32_t v)
     if (v >= m->recipe->n_value) return FUZZ_BAD;
     return fuzz_new(m, fuzz_chance(m, 60) ? FUZZ_INPUT : FUZZ_CONSTANT, FUZZ_PLAIN, like.dtype,
                     like.rank, like.shape);
+}
+
+uint32_t fuzz_alias(struct fuzz_generator *m, uint32_t v)
+{
+    struct fuzz_value like = *fuzz_value_of(m, v);
+    int64_t shape[REF_RANK];
+    uint32_t made;
+
+    if (v >= m->recipe->n_value || like.kind != FUZZ_CONSTANT || like.base != FUZZ_ABSENT) return v;
+    for (uint32_t i = 0; i < like.rank; i++) shape[i] = like.shape[like.rank - 1 - i];
+    made = fuzz_new(m, FUZZ_CONSTANT, like.data, like.dtype, like.rank, shape);
+    if (made == FUZZ_BAD) return made;
+    m->recipe->value[made].base = v;
+    m->recipe->value[made].strided = false;
+    return made;
 }
 
 static uint32_t new_input(struct fuzz_generator *m, uint32_t dtype, uint32_t rank)
@@ -241,6 +258,7 @@ static uint32_t node_results(struct fuzz_generator *m, const struct fuzz_node *n
         *v = (struct fuzz_value){.dtype = info.dtype,
                                  .rank = info.rank,
                                  .kind = FUZZ_RESULT,
+                                 .base = FUZZ_ABSENT,
                                  .data = FUZZ_PLAIN,
                                  .limit = 2};
         v->is_view = node->op && node->op->flags & BP_OP_VIEW;

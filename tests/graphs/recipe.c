@@ -133,8 +133,11 @@ void fuzz_print(const struct fuzz_recipe *r)
         if (value->kind == FUZZ_RESULT || (!value->readers && !value->is_output)) continue;
         printf("  %%%u ", v);
         print_type(value);
-        printf(" = %s%s, %s numbers\n", value->frozen ? "frozen " : "",
-               value->kind == FUZZ_INPUT ? "input" : "constant", data[value->data]);
+        printf(" = %s%s%s, %s numbers", value->frozen ? "frozen " : "",
+               value->strided ? "strided " : "", value->kind == FUZZ_INPUT ? "input" : "constant",
+               data[value->data]);
+        if (value->base != FUZZ_ABSENT) printf(", the transposed view of %%%u", value->base);
+        printf("\n");
     }
     for (uint32_t n = 0; n < r->n_node; n++)
         if (!r->node[n].dropped) print_node(r, &r->node[n]);
