@@ -447,3 +447,24 @@ Test(reference, normal_near_zero_has_all_digits)
     ref_array_finish(&in[0]);
     ref_array_finish(&out);
 }
+
+/* A row with an infinite element adds 0 to the sum of another column, without an error. */
+Test(reference, rms_norm_grad_beside_an_infinity)
+{
+    static const long double x[] = {INFINITY, 1, 3, 4}, ones[] = {1, 1, 1, 1};
+    struct bp_rms_norm_grad_attrs attrs = {.size = sizeof attrs, .axis = -1};
+    struct ref_array in[3] = {{0}}, out[3] = {{0}};
+
+    ref_array_init(&in[0], BP_F64, 2, SHAPE(2, 2));
+    ref_array_init(&in[1], BP_F64, 1, SHAPE(2));
+    ref_array_init(&in[2], BP_F64, 2, SHAPE(2, 2));
+    memcpy(in[0].v, x, sizeof x);
+    memcpy(in[1].v, ones, 2 * sizeof *ones);
+    memcpy(in[2].v, ones, sizeof ones);
+    ref_rms_norm_grad(in, &attrs, out);
+    cr_assert(isnan(out[1].v[0]));
+    cr_assert(fabsl(out[1].v[1] - 4 / sqrtl(12.5L)) < 0x1p-50L, "%Lg", out[1].v[1]);
+    cr_assert(out[1].bound[1] > 0 && out[1].bound[1] < 20, "%Lg", out[1].bound[1]);
+    for (int i = 0; i < 3; i++) ref_array_finish(&in[i]);
+    for (int i = 0; i < 2; i++) ref_array_finish(&out[i]);
+}

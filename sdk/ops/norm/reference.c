@@ -129,6 +129,7 @@ static long double h_of(const struct group *g, long double x, long double *bound
     long double d = x - g->mean, h = d * g->r;
 
     *bound = g->r * g->e + fabsl(h) * (g->relative + (g->centred ? 2 : 1));
+    if (g->r == 0) *bound = 0; /* an element is infinite: finite ones give exactly 0 */
     return h;
 }
 
