@@ -18,7 +18,8 @@ static const struct {
     {fuzz_motif_index, 3},     {fuzz_motif_conv, 10},   {fuzz_motif_matmul, 9},
     {fuzz_motif_attention, 2}, {fuzz_motif_pool, 4},    {fuzz_motif_norm, 4},
     {fuzz_motif_softmax, 4},   {fuzz_motif_reduce, 6},  {fuzz_motif_update, 6},
-    {fuzz_motif_random, 3},    {fuzz_motif_any, 6},
+    {fuzz_motif_random, 3},    {fuzz_motif_any, 10},    {fuzz_motif_fold, 5},
+    {fuzz_motif_beside, 3},    {fuzz_motif_layout, 4},
 };
 enum {
     MOTIFS = sizeof motifs / sizeof *motifs
@@ -67,7 +68,7 @@ static void generate_outputs(struct fuzz_generator *m)
 static void generate_nodes(struct fuzz_generator *m)
 {
     struct fuzz_recipe *r = m->recipe;
-    bool gradient = fuzz_chance(m, 22);
+    bool gradient = fuzz_chance(m, 35) && !m->special;
 
     for (int tries = 0; tries < 200 && r->n_node < m->target; tries++) {
         uint32_t first = r->n_value;
@@ -94,6 +95,7 @@ bool fuzz_generate(struct bp_core *core, uint64_t seed, const struct fuzz_style 
     m->random = fuzz_mix(seed);
     m->verbose = style->verbose;
     m->plain = style->plain;
+    m->special = fuzz_chance(m, 40);
     m->target = 5 + fuzz_below(m, 1 + fuzz_below(m, style->nodes - 5));
     if (bp_graph_create(core, &m->graph)) {
         fprintf(stderr, "bp_graph_create: %s\n", bp_error_message());

@@ -114,7 +114,10 @@ struct fuzz_generator {
     struct fuzz_node *node; /* being made */
     bool bad;               /* one of its inputs is FUZZ_BAD */
     uint64_t random;
-    uint32_t target;     /* nodes that the recipe is to have */
+    uint32_t target; /* nodes that the recipe is to have */
+    /* Inputs may have infinities and NaN. The graph then has no gradients, and only operators of
+     * which a motif knows that their results are defined. */
+    bool special;
     bool verbose, plain; /* plain: no floats but f32 */
 };
 
@@ -164,7 +167,7 @@ fuzz_motif fuzz_motif_view, fuzz_motif_views, fuzz_motif_join, fuzz_motif_split,
     fuzz_motif_index;
 fuzz_motif fuzz_motif_conv, fuzz_motif_matmul, fuzz_motif_attention, fuzz_motif_pool,
     fuzz_motif_norm, fuzz_motif_softmax, fuzz_motif_reduce;
-fuzz_motif fuzz_motif_any;
+fuzz_motif fuzz_motif_any, fuzz_motif_fold, fuzz_motif_beside, fuzz_motif_layout;
 fuzz_motif fuzz_motif_update, fuzz_motif_random, fuzz_motif_gradient;
 uint32_t fuzz_activation(struct fuzz_generator *m, uint32_t x);
 

@@ -55,7 +55,7 @@ void fuzz_motif_any(struct fuzz_generator *m)
     const struct bp_opinfo *op = bp_opinfo_at(fuzz_below(m, bp_opinfo_count()));
     uint32_t dtype[BP_VAR_COUNT], like = FUZZ_BAD, in[FUZZ_PORTS][2], n[FUZZ_PORTS], y;
 
-    if (any_is_left_out(op)) return;
+    if (m->special || any_is_left_out(op)) return;
     any_dtypes(m, op, dtype);
     for (uint32_t p = 0; p < op->n_in; p++) {
         n[p] = op->in[p].kind == BP_PORT_HOST ? 0 : op->in[p].kind == BP_PORT_VAR ? 2 : 1;

@@ -114,7 +114,8 @@ uint32_t fuzz_alias(struct fuzz_generator *m, uint32_t v)
 
 static uint32_t new_input(struct fuzz_generator *m, uint32_t dtype, uint32_t rank)
 {
-    enum fuzz_data data = fuzz_chance(m, 8) && fuzz_is_float(dtype) ? FUZZ_SPECIAL : FUZZ_PLAIN;
+    enum fuzz_data data = m->special && fuzz_chance(m, 20) && fuzz_is_float(dtype) ? FUZZ_SPECIAL
+                                                                                   : FUZZ_PLAIN;
     int64_t shape[REF_RANK];
 
     if (rank == FUZZ_ABSENT) rank = 1 + fuzz_below(m, 4);
