@@ -101,6 +101,7 @@ enum bp_status fuzz_record(struct bp_graph *graph, const struct fuzz_node *node,
                            struct bp_tensor **symbol);
 void fuzz_print(const struct fuzz_recipe *recipe);
 bool fuzz_node_is_update(const struct fuzz_node *node);
+bool fuzz_has_updates(const struct fuzz_recipe *recipe);
 void fuzz_count_readers(struct fuzz_recipe *recipe);
 void fuzz_find_traits(struct fuzz_recipe *recipe);
 

@@ -19,6 +19,13 @@ bool fuzz_node_is_update(const struct fuzz_node *node)
     return false;
 }
 
+bool fuzz_has_updates(const struct fuzz_recipe *r)
+{
+    for (uint32_t n = 0; n < r->n_node; n++)
+        if (!r->node[n].dropped && fuzz_node_is_update(&r->node[n])) return true;
+    return false;
+}
+
 /* ---- recording ---- */
 
 /* Replaces a gradient of zero by zeros. */
