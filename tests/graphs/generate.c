@@ -49,6 +49,16 @@ static void generate_mutation(struct fuzz_generator *m, uint32_t first)
     }
 }
 
+/* How often a result that nothing reads becomes an output: a dead random node must still draw. */
+static uint32_t output_percent(const struct fuzz_recipe *r, uint32_t v)
+{
+    for (uint32_t n = 0; n < r->n_node; n++)
+        for (uint32_t i = 0; i < r->node[n].n_out; i++)
+            if (r->node[n].out[i] == v && r->node[n].op && r->node[n].op->flags & BP_OP_RANDOM)
+                return 50;
+    return 88;
+}
+
 /* Results that nothing reads become outputs, apart from a few, which are dead. */
 static void generate_outputs(struct fuzz_generator *m)
 {
@@ -57,7 +67,7 @@ static void generate_outputs(struct fuzz_generator *m)
     fuzz_count_readers(r);
     for (uint32_t v = 0; v < r->n_value; v++)
         if (r->value[v].kind == FUZZ_RESULT && !r->value[v].readers && !r->value[v].is_output &&
-            fuzz_chance(m, 88))
+            fuzz_chance(m, output_percent(r, v)))
             fuzz_output(m, v);
     if (fuzz_chance(m, 8)) fuzz_output(m, fuzz_below(m, r->n_value));   /* perhaps an input */
     if (fuzz_chance(m, 5) && r->n_output) fuzz_output(m, r->output[0]); /* one result twice */
