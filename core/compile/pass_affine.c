@@ -139,8 +139,7 @@ static bool find_binary(const struct bp_ir *ir, const struct bp_node *node, uint
 
     if (!find_conv(ir, v, f) || !all_frozen(ir, &c, 1, ir->value[f->w].type->view.dtype) ||
         !is_by_channel(ir, f, c, node->out[0]) ||
-        memcmp(&ir->value[v].type->shape, &ir->value[node->out[0]].type->shape,
-               sizeof ir->value[v].type->shape))
+        !bp_same_type(&ir->value[v].type->view, &ir->value[node->out[0]].type->view))
         return false;
     f->in[1] = c;
     if (node_is(node, BP_ROW_mul)) return factor_is_moderate(ir, c, false);

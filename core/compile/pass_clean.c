@@ -66,7 +66,8 @@ static bool same_text(const char *a, const char *b)
 static bool same_call(const struct bp_ir *ir, const struct bp_node *a, const struct bp_node *b)
 {
     if (a->row != b->row || a->n_in != b->n_in || a->n_out != b->n_out || a->want != b->want ||
-        memcmp(a->in_at, b->in_at, sizeof a->in_at) || !same_text(a->kernel, b->kernel))
+        memcmp(a->in_at, b->in_at, (a->row->info.n_in + 1u) * sizeof *a->in_at) ||
+        !same_text(a->kernel, b->kernel))
         return false;
     for (uint32_t i = 0; i < a->n_in; i++) {
         bool absent = a->in[i] == BP_NO_VALUE || b->in[i] == BP_NO_VALUE;
