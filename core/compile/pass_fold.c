@@ -100,6 +100,16 @@ static uint64_t value_bytes(const struct bp_ir *ir, uint32_t v)
     return (uint64_t)view->count * (bp_dtype_bits(view->dtype) / 8);
 }
 
+/* Bytes of memory of a constant: fewer than those of its elements if axes were expanded. */
+static uint64_t constant_bytes(const struct bp_tensor *t)
+{
+    uint64_t n = bp_dtype_bits(t->view.dtype) / 8;
+
+    for (uint32_t a = 0; a < t->view.rank; a++)
+        if (t->stride[a] || !t->shape[a]) n *= (uint64_t)t->shape[a];
+    return n;
+}
+
 static bool may_fold(const struct bp_ir *ir, const struct bp_node *node)
 {
     uint64_t in = 0, out = 0;
@@ -108,7 +118,7 @@ static bool may_fold(const struct bp_ir *ir, const struct bp_node *node)
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] == BP_NO_VALUE) continue;
         if (!bp_ir_is_frozen(ir, bp_ir_same(ir, node->in[i]))) return false;
-        in += value_bytes(ir, bp_ir_same(ir, node->in[i]));
+        in += constant_bytes(ir->value[bp_ir_same(ir, node->in[i])].constant);
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] == BP_NO_VALUE) continue;
