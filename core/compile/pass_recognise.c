@@ -18,36 +18,39 @@ enum {
 };
 
 /* Of patterns with one last operator, those with more nodes come first. */
-static const struct bp_pattern patterns[] = {
+const struct bp_pattern bp_pattern_list[] = {
     {"silu", "mul(x, sigmoid(x))", "swish(x)"},
     {"hard_swish by clip", "mul(x, div(clip(add(x, 3); min=0, max=6), 6))", "hard_swish(x)"},
     {"hard_swish by clip, divided last", "div(mul(x, clip(add(x, 3); min=0, max=6)), 6)",
      "hard_swish(x)"},
-    {"hard_swish by clip, scaled last", "mul(mul(x, clip(add(x, 3); min=0, max=6)), 0.16666667)",
-     "hard_swish(x)"},
-    {"hard_swish by clip, scaled", "mul(x, mul(clip(add(x, 3); min=0, max=6), 0.16666667))",
-     "hard_swish(x)"},
-    {"hard_swish by hard_sigmoid", "mul(x, hard_sigmoid(x; slope=0.16666667, offset=0.5))",
+    {"hard_swish by clip, scaled last",
+     "mul(mul(x, clip(add(x, 3); min=0, max=6)), 0.16666666666666667)", "hard_swish(x)"},
+    {"hard_swish by clip, scaled",
+     "mul(x, mul(clip(add(x, 3); min=0, max=6), 0.16666666666666667))", "hard_swish(x)"},
+    {"hard_swish by hard_sigmoid", "mul(x, hard_sigmoid(x; slope=0.16666666666666667, offset=0.5))",
      "hard_swish(x)"},
     {"mish", "mul(x, tanh(softplus(x)))", "mish(x)"},
-    {"gelu, half first", "mul(mul(x, 0.5), add(erf(div(x, 1.41421356)), 1))", "gelu(x)"},
-    {"gelu, half last", "mul(mul(x, add(erf(div(x, 1.41421356)), 1)), 0.5)", "gelu(x)"},
-    {"gelu, half of the sum", "mul(x, mul(add(erf(div(x, 1.41421356)), 1), 0.5))", "gelu(x)"},
-    {"gelu, scaled, half first", "mul(mul(x, 0.5), add(erf(mul(x, 0.70710678)), 1))", "gelu(x)"},
-    {"gelu, scaled, half last", "mul(mul(x, add(erf(mul(x, 0.70710678)), 1)), 0.5)", "gelu(x)"},
-    {"gelu, scaled, half of the sum", "mul(x, mul(add(erf(mul(x, 0.70710678)), 1), 0.5))",
+    {"gelu, half first", "mul(mul(x, 0.5), add(erf(div(x, 1.4142135623730951)), 1))", "gelu(x)"},
+    {"gelu, half last", "mul(mul(x, add(erf(div(x, 1.4142135623730951)), 1)), 0.5)", "gelu(x)"},
+    {"gelu, half of the sum", "mul(x, mul(add(erf(div(x, 1.4142135623730951)), 1), 0.5))",
+     "gelu(x)"},
+    {"gelu, scaled, half first", "mul(mul(x, 0.5), add(erf(mul(x, 0.70710678118654752)), 1))",
+     "gelu(x)"},
+    {"gelu, scaled, half last", "mul(mul(x, add(erf(mul(x, 0.70710678118654752)), 1)), 0.5)",
+     "gelu(x)"},
+    {"gelu, scaled, half of the sum", "mul(x, mul(add(erf(mul(x, 0.70710678118654752)), 1), 0.5))",
      "gelu(x)"},
     {"gelu by tanh",
      "mul(mul(x, 0.5), "
-     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456)), 1))",
+     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456080286536)), 1))",
      "gelu(x; approximate=1)"},
     {"gelu by tanh, half last",
      "mul(mul(x, "
-     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456)), 1)), 0.5)",
+     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456080286536)), 1)), 0.5)",
      "gelu(x; approximate=1)"},
     {"gelu by tanh, half of the sum",
      "mul(x, mul("
-     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456)), 1), 0.5))",
+     "add(tanh(mul(add(x, mul(pow(x, 3), 0.044715)), 0.79788456080286536)), 1), 0.5))",
      "gelu(x; approximate=1)"},
     {"layer_norm by pow",
      "add(mul(div(sub(x, mean(x; axes=-1, keep=1)), "
@@ -75,8 +78,9 @@ static const struct bp_pattern patterns[] = {
     {"scale", "add(mul(x, $a), $b)", "scale(x; factor=$a, bias=$b)"},
 };
 enum {
-    PATTERNS = sizeof patterns / sizeof *patterns
+    PATTERNS = sizeof bp_pattern_list / sizeof *bp_pattern_list
 };
+const uint32_t bp_pattern_count = PATTERNS;
 
 /* A pattern whose texts are read. */
 struct read_pattern {
@@ -148,8 +152,8 @@ static enum bp_status read_patterns(struct read_pattern *read)
 {
     for (int i = 0; i < PATTERNS; i++) {
         read[i].names.n = 0;
-        TRY(bp_pattern_parse(patterns[i].match, &read[i].names, &read[i].match));
-        TRY(bp_pattern_parse(patterns[i].result, &read[i].names, &read[i].result));
+        TRY(bp_pattern_parse(bp_pattern_list[i].match, &read[i].names, &read[i].match));
+        TRY(bp_pattern_parse(bp_pattern_list[i].result, &read[i].names, &read[i].result));
     }
     return BP_OK;
 }

@@ -7,11 +7,11 @@
  *     mul(rsqrt(add(v, $e)), g!)
  *
  * `x` is any value; the same name is the same value. `g!` is a frozen constant. A number is a
- * frozen constant whose elements all equal it, to 7 digits; `$e` is one with any number, which the
- * replacement may use as a number of its attributes. `a|b` are operators that serve alike. Behind a
- * semicolon are attributes with their values, in a result also with `$e`; the values of a list are
- * joined by "_", and "*" is any value. Operands of add and mul (and of other operators that
- * commute) match in either order.
+ * frozen constant whose elements all equal it, to 7 digits in f32 and to 14 in f64; `$e` is one
+ * with any number, which the replacement may use as a number of its attributes. `a|b` are operators
+ * that serve alike. Behind a semicolon are attributes with their values, in a result also with
+ * `$e`; the values of a list are joined by "_", and "*" is any value. Operands of add and mul (and
+ * of other operators that commute) match in either order.
  *
  * All values inside a match, apart from the last one, must have no readers outside it. */
 #ifndef BP_PATTERN_H
@@ -50,6 +50,10 @@ struct bp_pattern_text {
 struct bp_pattern {
     const char *name, *match, *result;
 };
+
+/* pass_recognise.c: all patterns, in the order in which they are tried. */
+extern const struct bp_pattern bp_pattern_list[];
+extern const uint32_t bp_pattern_count;
 
 /* Names of the values and captures of a pattern. */
 struct bp_pattern_names {

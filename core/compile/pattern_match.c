@@ -32,9 +32,16 @@ static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_numb
     return alike;
 }
 
-static bool numbers_agree(double a, double b)
+/* Whether a constant is a number of a pattern, to the digits that its dtype has. Exporters write 7
+ * digits for f32. */
+static bool number_is(double a, double b, uint32_t dtype)
 {
-    return a == b || fabs(a - b) <= 1e-6 * fabs(b);
+    double near = dtype == BP_F32    ? 1e-6
+                  : dtype == BP_F16  ? 0x1.01p-11
+                  : dtype == BP_BF16 ? 0x1.01p-8
+                                     : 1e-14;
+
+    return a == b || fabs(a - b) <= near * fabs(b);
 }
 
 /* Whether one of the words that "|" separates is the operator's name. */
@@ -125,7 +132,9 @@ static bool term_matches(struct matching *m, uint32_t number, uint32_t v)
 
     switch (term->kind) {
     case BP_TERM_VALUE: return value_matches(m, term, v);
-    case BP_TERM_NUMBER: return constant_number(m->ir, v, &is) && numbers_agree(is, term->number);
+    case BP_TERM_NUMBER:
+        return constant_number(m->ir, v, &is) &&
+               number_is(is, term->number, m->ir->value[v].type->view.dtype);
     case BP_TERM_CAPTURE:
         if (!constant_number(m->ir, v, &is)) return false;
         m->match.number[term->name] = is;

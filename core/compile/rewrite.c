@@ -4,6 +4,7 @@
 
 #include "../call/prepared.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,11 +89,27 @@ enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, u
     return status;
 }
 
+/* Decodes a number of 16 bits: a sign, an exponent of this many bits, and the fraction. */
+static double half_as_double(uint16_t bits, int exponent_bits)
+{
+    int fraction_bits = 15 - exponent_bits, top = (1 << exponent_bits) - 1, bias = top >> 1;
+    int exponent = bits >> fraction_bits & top, fraction = bits & ((1 << fraction_bits) - 1);
+    double number;
+
+    if (exponent == top) number = fraction ? (double)NAN : (double)INFINITY;
+    else if (exponent)
+        number = ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
+    else number = ldexp(fraction, 1 - bias - fraction_bits);
+    return bits >> 15 ? -number : number;
+}
+
 static double element_as_double(const void *data, uint32_t dtype, int64_t i)
 {
     switch (dtype) {
     case BP_F32: return ((const float *)data)[i];
     case BP_F64: return ((const double *)data)[i];
+    case BP_F16: return half_as_double(((const uint16_t *)data)[i], 5);
+    case BP_BF16: return half_as_double(((const uint16_t *)data)[i], 8);
     case BP_I32: return ((const int32_t *)data)[i];
     default: return (double)((const int64_t *)data)[i];
     }
@@ -101,7 +118,8 @@ static double element_as_double(const void *data, uint32_t dtype, int64_t i)
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
 {
     struct bp_tensor *t = ir->value[value].constant;
-    const uint64_t dtypes = BP_M(F32) | BP_M(F64) | BP_M(I32) | BP_M(I64);
+    const uint64_t dtypes =
+        BP_M(F32) | BP_M(F64) | BP_M(F16) | BP_M(BF16) | BP_M(I32) | BP_M(I64);
     struct bp_stream *reader;
     enum bp_status status;
     void *data;

@@ -43,7 +43,7 @@ enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, u
 /* Ends a rewrite without an effect. */
 void bp_rewrite_cancel(struct bp_rewrite *rw);
 
-/* Reads the elements of a frozen constant of a float dtype, or of i32 or i64, as doubles. false: it
+/* Reads the elements of a frozen constant of f32, f64, f16, bf16, i32 or i64 as doubles. false: it
  * is no such constant, it has more than `most` elements, or it cannot be read. */
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out);
 
