@@ -42,6 +42,7 @@ static enum bp_status context_allocate(const struct bp_schedule *s, struct bp_sc
     if (!c->view || !c->launch || !c->list || !c->patch || !c->result)
         return bp_error(BP_ERR_MEMORY, "no host memory for a run of a program");
     if (!s->arena) return BP_OK;
+    c->fills_arena = s->device->host_visible && bp_compile_checks("arena");
     return bp_buffer_allocate(s->device, s->device->host, BP_SPACE_DEVICE,
                               s->arena + s->alignment, &c->arena);
 }
@@ -145,6 +146,7 @@ void bp_context_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
         c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);
         c->view[patch->value].memory = of->view.memory;
     }
+    if (c->fills_arena) memset(c->arena->memory.data, 0xff, s->arena + s->alignment);
     if (c->timeline == timeline && c->stream == timeline->stream) return;
     c->timeline = timeline;
     c->stream = timeline->stream;

@@ -18,6 +18,8 @@ const struct bp_pass bp_pass_list[] = {
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 
+_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= 32, "passes_order has room for 32");
+
 /* Whether a list of words that are separated by commas has this word. */
 static bool list_has(const char *list, const char *word, size_t n)
 {
@@ -26,6 +28,11 @@ static bool list_has(const char *list, const char *word, size_t n)
         if (!strncmp(at, word, n) && (!at[n] || at[n] == ',')) return true;
     }
     return false;
+}
+
+bool bp_compile_checks(const char *word)
+{
+    return list_has(bp_env_get("BP_VALIDATE"), word, strlen(word));
 }
 
 /* BP_PASSES: "none", or names that begin with "-" for passes to leave out. */
@@ -83,6 +90,18 @@ static void pass_dump(const struct bp_ir *ir, uint32_t number, const char *name)
     }
 }
 
+/* Runs a pass again, which has nothing more to change. */
+static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
+{
+    struct bp_compilation again = {.ir = ir};
+    enum bp_status status = pass->run(&again);
+
+    bp_ir_resolve(ir);
+    if (status == BP_OK && again.changes)
+        status = bp_error(BP_ERR_INTERNAL, "%u changes are made by a second run", again.changes);
+    return status ? bp_error_more(status, "pass %s: %s", pass->name, bp_error_message()) : BP_OK;
+}
+
 static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, bool validate)
 {
     struct bp_compilation c = {.ir = ir};
@@ -92,21 +111,42 @@ static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, boo
     bp_ir_resolve(ir);
     if (!validate) return BP_OK;
     status = bp_ir_verify(ir);
-    return status ? bp_error_more(status, "pass %s: %s", pass->name, bp_error_message()) : BP_OK;
+    if (status) return bp_error_more(status, "pass %s: %s", pass->name, bp_error_message());
+    return pass_repeat(ir, pass);
+}
+
+enum {
+    ORDER_MAX = 32
+};
+
+/* Fills the order of the passes: that of the list, or one that depends on the graph. */
+static void passes_order(const struct bp_ir *ir, bool mixed, uint32_t order[ORDER_MAX])
+{
+    uint32_t state = ir->n_node * 31 + ir->n_value;
+
+    for (uint32_t i = 0; i < bp_pass_count; i++) order[i] = i;
+    for (uint32_t i = bp_pass_count; mixed && i-- > 1;) {
+        uint32_t k = (state = state * 1664525 + 1013904223) / 65536 % (i + 1), kept = order[i];
+        order[i] = order[k];
+        order[k] = kept;
+    }
 }
 
 enum bp_status bp_passes_run(struct bp_ir *ir)
 {
-    const char *setting = bp_env_get("BP_PASSES"), *checks = bp_env_get("BP_VALIDATE");
-    bool validate = list_has(checks, "passes", 6);
+    const char *setting = bp_env_get("BP_PASSES");
+    bool validate = bp_compile_checks("passes");
+    uint32_t order[ORDER_MAX];
 
     check_setting(ir->device->core, setting);
     pass_dump(ir, 0, "recorded");
     if (validate) TRY(bp_ir_verify(ir));
+    passes_order(ir, bp_compile_checks("order"), order);
     for (uint32_t i = 0; i < bp_pass_count; i++) {
-        if (is_left_out(setting, &bp_pass_list[i])) continue;
-        TRY(pass_run(ir, &bp_pass_list[i], validate));
-        pass_dump(ir, i + 1, bp_pass_list[i].name);
+        const struct bp_pass *pass = &bp_pass_list[order[i]];
+        if (is_left_out(setting, pass)) continue;
+        TRY(pass_run(ir, pass, validate));
+        pass_dump(ir, i + 1, pass->name);
     }
     return BP_OK;
 }

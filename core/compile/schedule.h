@@ -7,6 +7,9 @@
 #include "../call/prepared.h"
 #include "ir.h"
 
+/* Whether BP_VALIDATE has a word: "passes", "order" or "arena". */
+bool bp_compile_checks(const char *word);
+
 /* The memory that a value lies in. */
 enum bp_memory_source {
     BP_SOURCE_ARENA,    /* memory of the run, which values with separate lifetimes share */
@@ -84,6 +87,7 @@ struct bp_context_patch {
 struct bp_schedule_context {
     struct bp_schedule_context *next;
     struct bp_buffer *arena; /* a reference, or NULL: no value lies in it */
+    bool fills_arena;        /* before each run, with bytes that are NaN in every float dtype */
     struct bp_timeline *timeline; /* of the stream that the launches are for */
     void *stream;                 /* the plugin's; a later stream may get the same timeline */
     struct bp_view *view;         /* of each value */

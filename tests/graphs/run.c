@@ -132,6 +132,10 @@ static enum bp_status run_now(struct fuzz_checker *c, enum fuzz_runner runner, s
         c->report->runs++;
         c->report->compiled += info.compiled;
         c->is_compiled = info.compiled;
+        if (!strncmp(info.not_compiled, "pass ", 5)) { /* BP_VALIDATE=passes found a mistake */
+            c->report->fault = FUZZ_PROGRAM;
+            snprintf(c->report->message, sizeof c->report->message, "%s", info.not_compiled);
+        }
     }
     return status;
 }
