@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pass_affine.c: tests the pass `affine`, which merges factors and shifts of channels into
+ * convolutions: each operator, kind of convolution and operand, and what must not be merged. */
+#include "pass_kit.h"
+
+#include <stdlib.h>
+
+/* An element of these convolutions is a sum of at most 108 products of magnitude below 2.25 and is
+ * multiplied by a factor below 1 / sqrt(0.5) * 1.5; each product is rounded a few times. */
+static const double conv_terms = 3 * 108 * 2.25 * 2.2;
+
+struct affine_case {
+    const char *name, *text;
+};
+
+static void expect_merged(const struct affine_case *c, const char *ops)
+{
+    pass_expect(c->text, bp_pass_affine, ops, conv_terms);
+}
+
+#define CONV "conv(x[2,4,5,5], w![6,4,3,3], c![6])"
+#define PLAIN "conv(x[2,4,5,5], w![6,4,3,3], _)"
+
+static const struct affine_case merged[] = {
+    {"norm", "batch_norm(" CONV ", s![6], b![6], m![6], v![6])"},
+    {"norm, no bias of the convolution", "batch_norm(" PLAIN ", s![6], b![6], m![6], v![6])"},
+    {"norm without scale", "batch_norm(" CONV ", _, b![6], m![6], v![6])"},
+    {"norm without bias", "batch_norm(" CONV ", s![6], _, m![6], v![6])"},
+    {"norm without scale and bias", "batch_norm(" PLAIN ", _, _, m![6], v![6])"},
+    {"norm with another epsilon", "batch_norm(" CONV ", s![6], b![6], m![6], v![6]; epsilon=0.25)"},
+    {"factor of channels", "mul(" CONV ", a![6,1,1])"},
+    {"factor of channels, first operand", "mul(a![6,1,1], " CONV ")"},
+    {"factor of channels, rank 4", "mul(" PLAIN ", a![1,6,1,1])"},
+    {"factor of all", "mul(" CONV ", 0.75)"},
+    {"factor of all, rank 4", "mul(" PLAIN ", 0.75[1,1,1,1])"},
+    {"quotient of channels", "div(" CONV ", v![6,1,1])"},
+    {"quotient of all", "div(" PLAIN ", 4)"},
+    {"shift of channels", "add(" CONV ", a![6,1,1])"},
+    {"shift of channels, first operand", "add(a![1,6,1,1], " PLAIN ")"},
+    {"shift of all", "add(" PLAIN ", 0.5)"},
+    {"shift of all, with a bias", "add(" CONV ", 0.5[1])"},
+    {"difference of channels", "sub(" CONV ", a![6,1,1])"},
+    {"difference of all", "sub(" PLAIN ", 0.5)"},
+    {"groups",
+     "batch_norm(conv(x[2,4,5,5], w![6,2,3,3], c![6]; groups=2), s![6], b![6], m![6], v![6])"},
+    {"depthwise", "batch_norm(conv(x[2,6,5,5], w![6,1,3,3], _; groups=6, pad=1_1_0_1_1_0), "
+                  "s![6], b![6], m![6], v![6])"},
+    {"padding, steps and dilation", "batch_norm(conv(x[2,4,7,7], w![6,4,3,3], c![6]; "
+                                    "pad=2_1_0_0_1_0, stride=2_1_1, dilation=2_1_1), "
+                                    "s![6], b![6], m![6], v![6])"},
+    {"one axis", "batch_norm(conv(x[2,4,9], w![6,4,3], c![6]), s![6], b![6], m![6], v![6])"},
+    {"one axis, factor", "mul(conv(x[2,4,9], w![6,4,3], _), a![6,1])"},
+    {"three axes",
+     "batch_norm(conv(x[1,4,3,3,3], w![6,4,2,2,2], c![6]), s![6], b![6], m![6], v![6])"},
+    {"three axes, shift", "sub(conv(x[1,4,3,3,3], w![6,4,2,2,2], _), a![6,1,1,1])"},
+    {"f64", "mul(conv(x:f64[2,4,5,5], w!:f64[6,4,3,3], c!:f64[6]), a!:f64[6,1,1])"},
+    {"one channel", "mul(conv(x[2,4,5,5], w![1,4,3,3], _), a![1,1,1])"},
+};
+
+Test(affine, each_operator_is_merged_into_conv)
+{
+    for (size_t i = 0; i < sizeof merged / sizeof *merged; i++) expect_merged(&merged[i], "conv");
+}
+
+static const struct affine_case transposed[] = {
+    {"norm",
+     "batch_norm(conv_transpose(x[2,4,3,3], w![4,6,3,3], c![6]), s![6], b![6], m![6], v![6])"},
+    {"groups", "batch_norm(conv_transpose(x[2,4,3,3], w![4,3,3,3], c![6]; groups=2), "
+               "s![6], b![6], m![6], v![6])"},
+    {"depthwise",
+     "mul(conv_transpose(x[2,6,3,3], w![6,1,3,3], _; groups=6, stride=2_2_1), a![6,1,1])"},
+    {"one axis", "div(conv_transpose(x[2,4,5], w![4,3,3], c![6]; groups=2), v![6,1])"},
+    {"three axes", "add(conv_transpose(x[1,4,2,2,2], w![4,6,2,2,2], _), a![6,1,1,1])"},
+    {"factor of all", "mul(conv_transpose(x[2,4,3,3], w![4,6,3,3], c![6]), 0.75)"},
+};
+
+Test(affine, each_operator_is_merged_into_conv_transpose)
+{
+    for (size_t i = 0; i < sizeof transposed / sizeof *transposed; i++)
+        expect_merged(&transposed[i], "conv_transpose");
+}
+
+static const struct affine_case chains[] = {
+    {"three", "add(mul(batch_norm(" CONV ", s![6], b![6], m![6], v![6]), a![6,1,1]), d![6,1,1])"},
+    {"two norms",
+     "batch_norm(batch_norm(" PLAIN ", s![6], b![6], m![6], v![6]), _, d![6], n![6], v2![6])"},
+    {"quotient, difference, factor", "mul(sub(div(" PLAIN ", 2), a![6,1,1]), 0.5)"},
+};
+
+Test(affine, chains_are_merged)
+{
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) expect_merged(&chains[i], "conv");
+}
+
+#define NORM(y) "batch_norm(" y ", s![6], b![6], m![6], v![6])"
+
+static const struct affine_case misses[] = {
+    {"filters that are not frozen", NORM("conv(x[2,4,5,5], w~[6,4,3,3], c![6])")},
+    {"filters that are computed", NORM("conv(x[2,4,5,5], abs(w[6,4,3,3]), c![6])")},
+    {"a bias that is not frozen", NORM("conv(x[2,4,5,5], w![6,4,3,3], c~[6])")},
+    {"a factor that is not frozen", "mul(" CONV ", a~[6,1,1])"},
+    {"a factor that is an input", "mul(" CONV ", a[6,1,1])"},
+    {"a shift that is not frozen", "add(" CONV ", 0.5~)"},
+    {"a scale that is not frozen", "batch_norm(" CONV ", s~[6], b![6], m![6], v![6])"},
+    {"a norm's bias that is not frozen", "batch_norm(" CONV ", s![6], b~[6], m![6], v![6])"},
+    {"a mean that is not frozen", "batch_norm(" CONV ", s![6], b![6], m~[6], v![6])"},
+    {"a variance that is not frozen", "batch_norm(" CONV ", s![6], b![6], m![6], v~[6])"},
+    {"a second reader", "y = " CONV "\nz = mul(y, a![6,1,1])\nreturn add(z, y)"},
+    {"a result that is an output", "y = " CONV "\nreturn " NORM("y") ", y"},
+    {"a factor of the last axis", "mul(conv(x[2,4,8,8], w![6,4,3,3], c![6]), a![6])"},
+    {"a factor of the axis before the last", "mul(conv(x[2,4,8,8], w![6,4,3,3], c![6]), a![6,1])"},
+    {"a factor of the batch", "mul(conv(x[6,4,5,5], w![6,4,3,3], c![6]), a![6,1,1,1])"},
+    {"a factor of several axes", "mul(conv(x[2,4,5,5], w![6,4,3,3], c![6]), a![6,3,1])"},
+    {"a product that makes more channels", "mul(conv(x[2,4,5,5], w![1,4,3,3], c![1]), a![6,1,1])"},
+    {"a product that makes a larger batch",
+     "mul(conv(x[1,4,5,5], w![6,4,3,3], c![6]), 2[3,1,1,1])"},
+    {"a product of a higher rank", "mul(" CONV ", 2[1,1,1,1,1])"},
+    {"a divided number", "div(2, " CONV ")"},
+    {"a number from which is subtracted", "sub(2, " CONV ")"},
+    {"an infinite factor", "mul(" CONV ", inf)"},
+    {"a factor that is no number", "mul(" CONV ", nan)"},
+    {"a huge factor", "mul(" CONV ", 1e20)"},
+    {"a quotient by 0", "div(" CONV ", 0)"},
+    {"a quotient by a tiny number", "div(" CONV ", 1e-20)"},
+    {"a variance of 0 without epsilon",
+     "batch_norm(" CONV ", s![6], b![6], m![6], 0[6]; epsilon=0)"},
+    {"a negative variance", "batch_norm(" CONV ", s![6], b![6], m![6], -1[6])"},
+    {"an infinite scale", "batch_norm(" CONV ", inf[6], b![6], m![6], v![6])"},
+    {"f16", "mul(conv(x:f16[2,4,5,5], w!:f16[6,4,3,3], c!:f16[6]), a!:f16[6,1,1])"},
+    {"an input that is updated", "y = " CONV "\nu = neg(x)\nsgd(x, u, 0.25~)\nreturn " NORM("y")},
+    {"a norm before", "conv(batch_norm(x[2,4,5,5], s![4], b![4], m![4], v![4]), w![6,4,3,3], _)"},
+    {"an activation between", "mul(relu(" CONV "), a![6,1,1])"},
+};
+
+static void expect_not_merged(const struct affine_case *c)
+{
+    struct text_graph g = text_begin();
+    struct pass_run run;
+
+    text_record(&g, c->text);
+    pass_begin(&g, &run);
+    pass_apply(&run, bp_pass_affine);
+    pass_expect_same(&run, c->name);
+    pass_finish(&run);
+    text_finish(&g);
+}
+
+Test(affine, near_misses_are_not_merged)
+{
+    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++) expect_not_merged(&misses[i]);
+}
+
+Test(affine, pinned_kernels_are_not_merged)
+{
+    struct text_edit edit = {TEXT_PIN, 0};
+
+    for (; edit.number < 2; edit.number++) {
+        struct text_graph g = text_begin();
+        struct pass_run run;
+        g.edit = edit;
+        text_record(&g, merged[0].text);
+        cr_assert_gt(g.places, edit.number);
+        pass_begin(&g, &run);
+        pass_apply(&run, bp_pass_affine);
+        pass_expect_same(&run, "a pinned kernel");
+        pass_finish(&run);
+        text_finish(&g);
+    }
+}
+
+/* A factor that is too large for some channels leaves the node as it was: values, infinities and
+ * NaN are those of a run node by node. */
+Test(affine, values_that_are_not_finite_stay)
+{
+    static const char *const texts[] = {
+        "mul(" CONV ", inf)",
+        "div(" CONV ", 0)",
+        "add(" CONV ", inf)",
+        "add(" PLAIN ", nan)",
+        "batch_norm(" CONV ", s![6], b![6], m![6], 0[6]; epsilon=0)",
+        "batch_norm(" CONV ", s![6], b![6], inf[6], v![6])",
+        "batch_norm(" CONV ", 0[6], b![6], m![6], v![6])",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct text_graph g = text_begin();
+        text_record(&g, texts[i]);
+        pass_check_values(&g, conv_terms);
+        text_finish(&g);
+    }
+}
