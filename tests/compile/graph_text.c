@@ -461,6 +461,11 @@ static struct bp_tensor *read_term(struct text_graph *g)
     frozen = text_take(g, '!');
     constant = frozen || text_take(g, '~');
     t = text_lookup(g, text, length);
+    if (t && !constant && text_edits(g, TEXT_OTHER_INPUT)) {
+        text = "other";
+        length = 5;
+        t = NULL;
+    }
     if (t) return t;
     t = constant ? new_constant(g, text, length, frozen) : new_input(g, text, length);
     return text_keep(g, text, length, t);

@@ -36,6 +36,7 @@ struct text_edit {
         TEXT_OTHER_ATTR,    /* a number attribute that the text does not name is not its default */
         TEXT_EXCHANGE,      /* the operands of a subtraction or division are exchanged */
         TEXT_PIN,           /* a call names the kernel that has to run it */
+        TEXT_OTHER_INPUT,   /* a name that was read before is another input */
         TEXT_UPDATE,        /* a node updates an input after its last reader */
         TEXT_EDITS
     } kind;

@@ -99,8 +99,10 @@ Test(epilogue, biases_and_residuals_are_merged)
 Test(epilogue, the_later_of_two_products_is_merged)
 {
     static const struct epilogue_case cases[] = {
-        {"a = " PRODUCT "\nb = matmul(y[3,5], w)\nadd(a, b)", "matmul fused_matmul", NULL},
-        {"a = " PRODUCT "\nb = matmul(y[3,5], w)\nadd(b, a)", "matmul fused_matmul", NULL},
+        {"a = " PRODUCT "\nb = matmul(y[3,5], w)\nadd(a, b)", "matmul fused_matmul",
+         "matmul_1+add_2"},
+        {"a = " PRODUCT "\nb = matmul(y[3,5], w)\nadd(b, a)", "matmul fused_matmul",
+         "matmul_1+add_2"},
         {"a = " PLAIN "\nb = conv(y[2,4,5,5], w, _)\nrelu(add(a, b))", "conv fused_conv", NULL},
     };
 

@@ -201,7 +201,10 @@ Test(fold, equal_constants_of_two_graphs_are_one)
     bp_ir_destroy(first);
     cr_assert_eq(share_allocated(&s), with);
     cr_assert_eq(first_of(&s, folded_of(second)), -1);
+    first = share_fold(&s, 0);
+    cr_assert_eq(folded_of(first), folded_of(second));
     bp_ir_destroy(second);
+    bp_ir_destroy(first);
     cr_assert_eq(share_allocated(&s), before, "the constant stays after its last user");
     share_finish(&s);
 }

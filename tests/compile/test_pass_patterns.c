@@ -139,6 +139,7 @@ static const char *const edits[TEXT_EDITS] = {
     [TEXT_OTHER_ATTR] = "an attribute that is not its default",
     [TEXT_EXCHANGE] = "exchanged operands",
     [TEXT_PIN] = "a pinned kernel",
+    [TEXT_OTHER_INPUT] = "another input",
     [TEXT_UPDATE] = "an update of x",
 };
 
@@ -244,6 +245,11 @@ Test(patterns, an_attribute_that_is_not_its_default_does_not_match)
 Test(patterns, exchanged_operands_do_not_match)
 {
     expect_misses(TEXT_EXCHANGE, 10);
+}
+
+Test(patterns, another_input_in_one_place_does_not_match)
+{
+    expect_misses(TEXT_OTHER_INPUT, 20);
 }
 
 Test(patterns, a_pinned_kernel_does_not_match)
