@@ -125,15 +125,25 @@ static bool meets_input(const struct execution *e, const struct bp_tensor *t)
     return false;
 }
 
+static bool graph_updates(const struct bp_graph *g)
+{
+    for (uint32_t n = 0; n < g->n_node; n++)
+        if (g->node[n].row->updates) return true;
+    return false;
+}
+
 /* Uses the app's preallocated outputs as the tensors of their values. If an output is an input, is
- * listed twice, or overlaps memory that the graph reads, its value is copied at the end instead. */
+ * listed twice, or overlaps memory that the graph reads, its value is copied at the end instead. So
+ * is a strided output of a graph with updates: a reshape of it might be a copy, which an update of
+ * the value does not reach, where a reshape of a dense value is a view. */
 static void take_given(struct execution *e, struct bp_tensor *const *out)
 {
     const struct bp_graph *g = e->graph;
+    bool updates = graph_updates(g);
 
     for (uint32_t i = 0; i < g->n_output; i++) {
         uint32_t v = g->output[i];
-        if (out[i] && g->value[v].kind == BP_VALUE_RESULT && !e->value[v] &&
+        if (out[i] && !(updates && out[i]->view.flags & BP_VIEW_STRIDED) && g->value[v].kind == BP_VALUE_RESULT && !e->value[v] &&
             !g->node[g->value[v].node].row->is_view && !g->node[g->value[v].node].row->updates &&
             !meets_input(e, out[i]))
             e->value[v] = bp_tensor_retain(out[i]);

@@ -238,6 +238,40 @@ Test(graph, a_view_of_an_input_is_written_over_that_input)
 }
 
 /* Gradient rules make the same calls, so they record too. */
+/* An update of a value reaches the reshape of that value, also where the value has a strided output:
+ * y = -x, v = reshape(y), y -= x / 4. */
+Test(graph, an_update_reaches_the_view_of_a_strided_output)
+{
+    struct recorded r = graph_begin();
+    const int64_t shape[] = {2, 2}, stride[] = {1, 2};
+    struct bp_tensor_options options = {
+        .size = sizeof options, .dtype = BP_F32, .rank = 2, .shape = shape, .stride = stride};
+    struct bp_reshape_attrs flat = {.size = sizeof flat, .shape = {SHAPE(4), 1}};
+    struct bp_tensor *x, *y = NULL, *v = NULL, *updated = NULL, *rate, *out[2] = {NULL}, *in;
+
+    rate = tensor_of(&r.f, BP_F32, 0, NULL, F32(0.25f));
+    OK(bp_graph_input(r.graph, "x", BP_F32, 2, shape, &x));
+    OK(bp_op_neg(r.scope, x, &y));
+    OK(bp_op_reshape(r.scope, y, NULL, &flat, &v));
+    OK(bp_op_sgd(r.scope, y, x, rate, &updated));
+    OK(bp_graph_output(r.graph, v, NULL));
+    OK(bp_graph_output(r.graph, y, NULL));
+    in = tensor_of(&r.f, BP_F32, 2, shape, F32(4, 8, 12, 16));
+    OK(bp_tensor_create_with(r.f.device, &options, &out[1]));
+    OK(bp_graph_run(r.graph, r.f.stream, &in, 1, out, 2));
+    expect_bytes(&r.f, out[0], F32(-5, -10, -15, -20), 16);
+    expect_bytes(&r.f, out[1], F32(-5, -10, -15, -20), 16);
+    bp_tensor_destroy(out[0]);
+    bp_tensor_destroy(out[1]);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(v);
+    bp_tensor_destroy(updated);
+    bp_tensor_destroy(rate);
+    graph_finish(&r);
+}
+
 Test(graph, gradients_are_recorded)
 {
     struct recorded r = graph_begin();
