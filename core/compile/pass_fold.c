@@ -122,7 +122,9 @@ static bool may_fold(const struct bp_ir *ir, const struct bp_node *node)
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] == BP_NO_VALUE) continue;
-        if (ir->value[ir->value[node->out[i]].root].returned) return false;
+        if (ir->value[ir->value[node->out[i]].root].returned ||
+            !bp_ir_is_stable(ir, node->out[i]))
+            return false;
         if (!node->row->is_view) out += value_bytes(ir, node->out[i]);
     }
     return out <= in + GROWTH_MAX;

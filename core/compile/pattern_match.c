@@ -19,7 +19,8 @@ struct matching {
     struct bp_match match;
 };
 
-/* Whether all elements of a frozen constant are one number. */
+/* Whether all elements of a frozen constant are one number. A NaN is none: attributes that are NaN
+ * do not make NaN of an operator's result. */
 static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_number)
 {
     int64_t n = ir->value[v].type->view.count;
@@ -27,6 +28,7 @@ static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_numb
     bool alike = element && bp_ir_read(ir, v, ALIKE_MAX, element);
 
     for (int64_t i = 1; alike && i < n; i++) alike = element[i] == element[0];
+    alike = alike && !isnan(element[0]);
     if (alike) *out_number = element[0];
     free(element);
     return alike;
@@ -41,7 +43,8 @@ static bool number_is(double a, double b, uint32_t dtype)
                   : dtype == BP_BF16 ? 0x1.01p-8
                                      : 1e-14;
 
-    return a == b || fabs(a - b) <= near * fabs(b);
+    if (b == 0) return a == 0 && !signbit(a); /* x - -0 is no x: it makes 0 of -0 */
+    return fabs(a - b) <= near * fabs(b);
 }
 
 /* Whether one of the words that "|" separates is the operator's name. */

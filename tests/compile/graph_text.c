@@ -149,8 +149,9 @@ static struct bp_tensor *tensor_from(struct text_graph *g, const struct text_typ
 /* Numbers between -1.5 and 1.5 that depend on the name; between 0.5 and 1.5 for names that begin
  * with v (variances); indices 0 to 2 for integers. */
 static struct bp_tensor *tensor_named(struct text_graph *g, const struct text_type *type,
-                                      const char *name, size_t length)
+                                      const char *name, size_t length, bool special)
 {
+    static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0, 0, 1e4, -1e4};
     double *number = malloc((size_t)(type->count + 1) * sizeof *number);
     uint32_t state = 7;
     struct bp_tensor *t;
@@ -160,6 +161,7 @@ static struct bp_tensor *tensor_named(struct text_graph *g, const struct text_ty
         double unit = (double)((state = state * 1664525 + 1013904223) >> 8) / 0x1p24;
         number[i] = *name == 'v' ? 0.5 + unit : 3 * unit - 1.5;
         if (type->dtype == BP_I64) number[i] = floor(3 * unit);
+        if (special && i % 2) number[i] = specials[i / 2 % 7];
     }
     t = tensor_from(g, type, number);
     free(number);
@@ -221,7 +223,7 @@ static struct bp_tensor *new_input(struct text_graph *g, const char *name, size_
 
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     OK(bp_graph_input(g->graph, word, type.dtype, type.rank, type.shape, &t));
-    g->in[g->n_in++] = tensor_named(g, &type, name, length);
+    g->in[g->n_in++] = tensor_named(g, &type, name, length, g->special);
     return text_own(g, t);
 }
 
@@ -229,7 +231,7 @@ static struct bp_tensor *new_constant(struct text_graph *g, const char *name, si
                                       bool frozen)
 {
     struct text_type type = read_type(g, g->constant_rank, g->constant_shape);
-    struct bp_tensor *t = text_own(g, tensor_named(g, &type, name, length));
+    struct bp_tensor *t = text_own(g, tensor_named(g, &type, name, length, false));
 
     if (frozen && text_edits(g, TEXT_LIVE_CONSTANT)) frozen = false;
     if (frozen) OK(bp_tensor_freeze(t));

@@ -33,6 +33,15 @@ Test(fold, other_nodes_stay)
     expect_fold("y = transpose(b![4,4])\nreturn y, add(x, y)", "transpose add");
 }
 
+/* Each run updates a new result. */
+Test(fold, a_result_that_is_updated_stays)
+{
+    expect_fold("y = neg(b!)\nq = sgd(y, g[4], 0.25)\nreturn add(x, q)", "neg sgd add");
+    expect_fold("y = neg(b![4,4])\nv = transpose(y)\nq = sgd(v, g[4,4], 0.25)\n"
+                "return add(x, add(y, q))",
+                "neg transpose sgd add add");
+}
+
 Test(fold, random_nodes_stay)
 {
     pass_expect("add(x, uniform(_; shape=4))", bp_pass_fold, "uniform add", 0);

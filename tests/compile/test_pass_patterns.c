@@ -127,6 +127,60 @@ Test(patterns, numbers_match_to_the_digits_of_their_dtype)
     }
 }
 
+/* NaN and infinities stay NaN and infinities, and numbers too large for an intermediate result give
+ * that of a run node by node. */
+Test(patterns, special_numbers_stay)
+{
+    for (uint32_t i = 0; i < bp_pattern_count; i++) {
+        struct text_graph g = text_begin();
+        char text[1024];
+        g.special = true;
+        graph_of(&bp_pattern_list[i], text, sizeof text);
+        text_record(&g, text);
+        pass_check_values(&g, pattern_terms);
+        text_finish(&g);
+    }
+}
+
+/* Graphs that only look like a pattern: the operators that are left, and equal values. */
+Test(patterns, other_graphs_keep_their_values)
+{
+    static const struct {
+        const char *text, *ops;
+    } cases[] = {
+        {"abs(mul(x, 1[4,4,4]))", "abs"},
+        {"abs(mul(x[1], 1[4]))", "mul abs"},
+        {"abs(div(x[4], 1[2,4]))", "div abs"},
+        {"abs(sub(x, -0))", "sub abs"},
+        {"add(mul(x[1], 2[4]), 1)", "mul add"},
+        {"minimum(maximum(x, 0.5), -0.5)", "clip"},
+        {"minimum(maximum(x, -inf), 0.5)", "clip"},
+        {"minimum(maximum(x, nan), 0.5)", "maximum minimum"},
+        {"minimum(maximum(x, 0.5), nan)", "maximum minimum"},
+        {"add(mul(x, inf), 0.5)", "scale"},
+        {"mul(mul(x, rsqrt(add(mean(square(x); axes=-1, keep=1), 0.5))), g![1])",
+         "square mean add rsqrt mul mul"},
+        {"mul(mul(x, rsqrt(add(mean(square(x); axes=-1, keep=1), 0.5))), g![4,4])",
+         "square mean add rsqrt mul mul"},
+        {"mul(x, tanh(softplus(x; beta=1, threshold=20)))", "mish"},
+        {"clip(sigmoid(x); min=0, max=1)", "sigmoid clip"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int special = 0; special < 2; special++) {
+            struct text_graph g = text_begin();
+            struct pass_run run;
+            g.special = special;
+            text_record(&g, cases[i].text);
+            pass_begin(&g, &run);
+            pass_apply(&run, bp_pass_recognise);
+            cr_assert_str_eq(run.ops, cases[i].ops, "%s:\n%s", cases[i].text, run.text);
+            pass_finish(&run);
+            pass_check_values(&g, pattern_terms);
+            text_finish(&g);
+        }
+}
+
 /* ---- near misses ---- */
 
 static const char *const edits[TEXT_EDITS] = {
