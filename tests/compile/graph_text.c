@@ -223,7 +223,7 @@ static struct bp_tensor *new_input(struct text_graph *g, const char *name, size_
 
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     OK(bp_graph_input(g->graph, word, type.dtype, type.rank, type.shape, &t));
-    g->in[g->n_in++] = tensor_named(g, &type, name, length, g->special);
+    g->in[g->n_in++] = tensor_named(g, &type, name, length, g->special == *name);
     return text_own(g, t);
 }
 

@@ -57,8 +57,10 @@ struct text_graph {
     uint32_t dtype, rank; /* of values whose type is not stated, of inputs and constants */
     int64_t shape[4], constant_shape[4];
     uint32_t constant_rank;
-    bool special; /* inputs have NaN, infinities, zeros of both signs and large numbers */
-    bool apart;   /* calls with equal text are separate nodes */
+    char
+        special; /* inputs with this first letter have NaN, infinities, zeros of both signs and large
+                     numbers; 0: none */
+    bool apart;  /* calls with equal text are separate nodes */
     struct text_edit edit;
     /* Found in the text: */
     uint32_t places;  /* where the edit was possible */

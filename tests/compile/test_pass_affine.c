@@ -15,7 +15,13 @@ struct affine_case {
 
 static void expect_merged(const struct affine_case *c, const char *ops)
 {
+    struct text_graph g = text_begin();
+
     pass_expect(c->text, bp_pass_affine, ops, conv_terms);
+    g.special = 'x'; /* NaN and infinities of x, and numbers of 10,000 */
+    text_record(&g, c->text);
+    pass_check_values(&g, 1e4 * conv_terms);
+    text_finish(&g);
 }
 
 #define CONV "conv(x[2,4,5,5], w![6,4,3,3], c![6])"

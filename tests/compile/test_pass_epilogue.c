@@ -11,17 +11,20 @@ static const double epilogue_terms = 3 * 41 * 2.25;
 #define PLAIN "conv(x[2,4,5,5], w[6,4,3,3], _)"
 #define PRODUCT "matmul(x[3,5], w[5,4])"
 #define LINEAR "linear(x[3,5], w[4,5], c[4])"
+#define LARGE_PRODUCT "add(matmul(x[32,40], w[40,32]), r[32,32])"
+#define LARGE_CONV "add(conv(x[2,4,16,16], w[8,4,3,3], c[8]), r[2,8,14,14])"
 
 /* A text, and what the graph's text contains after the pass. */
 struct epilogue_case {
     const char *text, *ops, *contains;
 };
 
-static void expect_epilogue(const struct epilogue_case *c)
+static void expect_epilogue(const struct epilogue_case *c, char special)
 {
     struct text_graph g = text_begin();
     struct pass_run run;
 
+    g.special = special;
     text_record(&g, c->text);
     pass_begin(&g, &run);
     pass_apply(&run, bp_pass_epilogue);
@@ -35,36 +38,46 @@ static void expect_epilogue(const struct epilogue_case *c)
 
 static void expect_all(const struct epilogue_case *cases, size_t n)
 {
-    for (size_t i = 0; i < n; i++) expect_epilogue(&cases[i]);
+    for (size_t i = 0; i < n; i++) {
+        expect_epilogue(&cases[i], 0);
+        expect_epilogue(&cases[i], 'x');
+        expect_epilogue(&cases[i], 'r');
+    }
 }
 
+static const struct {
+    const char *text, *contains;
+} activations[] = {
+    {"relu(%s)", " activation=1 "},
+    {"leaky_relu(%s; slope=0.25)", " activation=2 alpha=0.25 "},
+    {"clip(%s; min=-0.5, max=0.75)", " activation=3 alpha=-0.5 beta=0.75 "},
+    {"sigmoid(%s)", " activation=4 "},
+    {"tanh(%s)", " activation=5 "},
+    {"hard_sigmoid(%s; slope=0.25, offset=0.375)", " activation=6 alpha=0.25 beta=0.375 "},
+    {"hard_swish(%s)", " activation=7 "},
+    {"swish(%s)", " activation=8 "},
+    {"gelu(%s)", " activation=9 "},
+    {"gelu(%s; approximate=1)", " activation=10 "},
+    {"mish(%s)", " activation=11 "},
+    {"elu(%s; alpha=0.75)", " activation=12 alpha=0.75 "},
+    {"softplus(%s; beta=1.5, threshold=4)", " activation=13 alpha=1.5 beta=4 "},
+};
+
+/* Small products, which no library computes, and large ones. Special numbers of x meet in all sums,
+ * those of the residual r reach the activation one by one. */
 Test(epilogue, activations_are_merged)
 {
-    static const struct {
-        const char *text, *contains;
-    } activations[] = {
-        {"relu(%s)", " activation=1 "},
-        {"leaky_relu(%s; slope=0.25)", " activation=2 alpha=0.25 "},
-        {"clip(%s; min=-0.5, max=0.75)", " activation=3 alpha=-0.5 beta=0.75 "},
-        {"sigmoid(%s)", " activation=4 "},
-        {"tanh(%s)", " activation=5 "},
-        {"hard_sigmoid(%s; slope=0.25, offset=0.375)", " activation=6 alpha=0.25 beta=0.375 "},
-        {"hard_swish(%s)", " activation=7 "},
-        {"swish(%s)", " activation=8 "},
-        {"gelu(%s)", " activation=9 "},
-        {"gelu(%s; approximate=1)", " activation=10 "},
-        {"mish(%s)", " activation=11 "},
-        {"elu(%s; alpha=0.75)", " activation=12 alpha=0.75 "},
-        {"softplus(%s; beta=1.5, threshold=4)", " activation=13 alpha=1.5 beta=4 "},
-    };
-    static const char *const products[] = {CONV, PLAIN, PRODUCT, LINEAR};
-    static const char *const fused[] = {"fused_conv", "fused_conv", "fused_matmul", "fused_matmul"};
+    static const char *const products[] = {CONV, PLAIN, PRODUCT, LINEAR, LARGE_PRODUCT, LARGE_CONV};
+    static const char *const fused[] = {"fused_conv",   "fused_conv",   "fused_matmul",
+                                        "fused_matmul", "fused_matmul", "fused_conv"};
 
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        for (int p = 0; p < 4; p++) {
+        for (int p = 0; p < 6; p++) {
             char text[256];
             snprintf(text, sizeof text, activations[i].text, products[p]);
-            expect_epilogue(&(struct epilogue_case){text, fused[p], activations[i].contains});
+            expect_epilogue(&(struct epilogue_case){text, fused[p], activations[i].contains}, 0);
+            expect_epilogue(&(struct epilogue_case){text, fused[p], activations[i].contains}, 'x');
+            expect_epilogue(&(struct epilogue_case){text, fused[p], activations[i].contains}, 'r');
         }
 }
 
