@@ -107,6 +107,12 @@ static bool has_activation(const struct bp_node *node)
     return a && bp_attr_get(a, node->attrs) != 0;
 }
 
+/* A product of integers has no fused operator. */
+static bool takes_dtype(const struct producer *kind, uint32_t dtype)
+{
+    return bp_opdef[kind->fused].info.types[BP_VAR_T] >> dtype & 1;
+}
+
 /* Whether value v is computed by a producer for one reader only, has no activation yet, and may be
  * computed where that reader stands: nothing changes the producer's inputs. */
 static bool find_producer(const struct bp_ir *ir, uint32_t v, struct merge *m)
@@ -120,7 +126,8 @@ static bool find_producer(const struct bp_ir *ir, uint32_t v, struct merge *m)
     m->kind = NULL;
     for (size_t i = 0; i < sizeof producers / sizeof *producers && !m->kind; i++)
         if (node->row == &bp_opdef[producers[i].row]) m->kind = &producers[i];
-    if (!m->kind || has_activation(node)) return false;
+    if (!m->kind || has_activation(node) || !takes_dtype(m->kind, value->type->view.dtype))
+        return false;
     m->node = value->node;
     m->activation = NULL;
     for (uint32_t p = 0; p < PORTS; p++) {

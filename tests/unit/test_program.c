@@ -267,3 +267,23 @@ Test(program, an_update_of_a_constant_passed_as_input_is_refused)
     bp_tensor_destroy(y);
     compiled_finish(&c);
 }
+
+/* No fused operator takes integers: the product and the addition stay. */
+Test(program, products_of_integers_are_compiled)
+{
+    struct compiled c = compiled_begin();
+    struct bp_tensor *x, *product = NULL, *sum = NULL, *y = NULL;
+    struct bp_tensor *in = tensor_of(&c.f, BP_I64, 2, SHAPE(2, 2), ((const int64_t[]){1, 2, 3, 4}));
+
+    OK(bp_graph_input(c.graph, "x", BP_I64, 2, SHAPE(2, 2), &x));
+    OK(bp_op_matmul(c.scope, x, x, NULL, &product));
+    OK(bp_op_add(c.scope, product, x, &sum));
+    OK(bp_graph_output(c.graph, sum, "y"));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    OK(bp_program_run(c.program, c.f.stream, &in, 1, &y, 1));
+    cr_assert_eq(info_of(&c).compiled, 1, "%s", info_of(&c).not_compiled);
+    expect_bytes(&c.f, y, ((const int64_t[]){8, 12, 18, 26}), 32);
+    bp_tensor_destroy(in), bp_tensor_destroy(x), bp_tensor_destroy(product);
+    bp_tensor_destroy(sum), bp_tensor_destroy(y);
+    compiled_finish(&c);
+}
