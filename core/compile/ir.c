@@ -81,7 +81,7 @@ static enum bp_status copy_graph(struct bp_ir *ir, const struct bp_graph *g)
     }
     ir->first = g->n_node ? 0 : BP_NO_VALUE;
     ir->last = g->n_node ? g->n_node - 1 : BP_NO_VALUE;
-    ir->living = g->n_node;
+    ir->living = ir->recorded = g->n_node;
     bp_ir_find_roots(ir);
     return BP_OK;
 }
@@ -108,6 +108,7 @@ void bp_ir_destroy(struct bp_ir *ir)
         free(ir->node[n].call.name);
         free(ir->node[n].call.kernel);
         free(ir->node[n].call.in);
+        free(ir->node[n].source);
     }
     for (uint32_t v = 0; v < ir->n_value; v++) {
         if (ir->value[v].folded) bp_folded_release(ir->value[v].constant);

@@ -31,7 +31,18 @@ struct bp_ir_node {
     uint32_t previous, next; /* in the order of execution; BP_NO_VALUE: none */
     bool dead;
     bool made; /* by a pass */
+    const char **source; /* owned: the names of the recorded nodes that this node replaces; the
+                            recorded nodes own the texts. Empty: its own name only */
+    uint32_t n_source;
 };
+
+/* The work of a pass. */
+struct bp_ir_pass {
+    uint32_t changes; /* nodes that it removed or replaced */
+    uint32_t nodes;   /* living nodes after it */
+    bool ran;         /* false: BP_PASSES leaves it out */
+};
+enum { BP_IR_PASSES = 24 }; /* the most passes */
 
 struct bp_ir {
     struct bp_device *device; /* its owner keeps it alive */
@@ -41,6 +52,8 @@ struct bp_ir {
     uint32_t n_value, n_node, n_input, n_output, room_value, room_node;
     uint32_t first, last; /* nodes */
     uint32_t living;      /* nodes that are not dead */
+    uint32_t recorded;    /* nodes of the graph */
+    struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
 };
 
 /* Copies a graph. */
@@ -112,6 +125,12 @@ static inline bool bp_ir_is_pure(const struct bp_node *node)
 {
     return !node->row->random && !node->row->updates && !node->row->bound;
 }
+
+/* ir_source.c: which nodes of the graph a node of the IR replaces, for reports. Lists that there is
+ * no memory for stay as they were. bp_ir_add_sources adds those of node `from` to those of `to`. */
+void bp_ir_add_sources(struct bp_ir *ir, uint32_t to, uint32_t from);
+/* Returns the list of a node, which has at least one name. */
+const char *const *bp_ir_sources(const struct bp_ir *ir, uint32_t node, uint32_t *out_n);
 
 /* ir_verify.c: checks the representation: BP_ERR_INTERNAL, with what is wrong. */
 enum bp_status bp_ir_verify(const struct bp_ir *ir);

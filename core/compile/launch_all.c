@@ -65,8 +65,30 @@ launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
     return status;
 }
 
+/* Launches like launch_list, and calls the watcher after a launch that did not fail. */
+static __attribute__((noinline)) enum bp_status
+launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
+               struct bp_stream *stream, uint64_t random[2], const struct bp_schedule_watch *watch)
+{
+    const struct bp_scheduled_launch *from = &s->launch[n];
+    struct bp_launch_info info = {.size = sizeof info};
+    struct bp_watched_launch seen = {.size = sizeof seen, .program = watch->program, .launch = n,
+                                     .info = &info, .device = s->device, .in = l->in,
+                                     .out = l->out};
+    uint64_t began = schedule_now_ns();
+    enum bp_status status = from->is_special ? launch_special(s, from, l, stream, random)
+                                             : l->kernel->launch(l);
+
+    seen.ns = schedule_now_ns() - began;
+    if (status != BP_OK || stream->timeline->fault) return status;
+    bp_schedule_describe(s, n, &info);
+    watch->watcher(watch->ctx, &seen);
+    return BP_OK;
+}
+
 static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedule_context *c,
-                                  struct bp_stream *stream, uint64_t number)
+                                  struct bp_stream *stream, uint64_t number,
+                                  const struct bp_schedule_watch *watch)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t random[2] = {0, 0}; /* seed and offset of the call whose launches run */
@@ -79,8 +101,11 @@ static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedul
         if (__builtin_expect(bp_stream_is_cancelled(stream), 0))
             return launch_cancelled(s, from, timeline);
         l->tag = number;
-        status = from->is_special ? launch_special(s, from, l, stream, random)
-                                  : l->kernel->launch(l);
+        if (__builtin_expect(watch->watcher != NULL, 0))
+            status = launch_watched(s, n, l, stream, random, watch);
+        else
+            status = from->is_special ? launch_special(s, from, l, stream, random)
+                                      : l->kernel->launch(l);
         if (__builtin_expect(status != BP_OK || timeline->fault != 0, 0))
             return launch_explain(s, from, timeline, status);
     }
@@ -88,11 +113,11 @@ static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedul
 }
 
 enum bp_status bp_schedule_launch(const struct bp_schedule *s, struct bp_schedule_context *c,
-                                  struct bp_stream *stream)
+                                  struct bp_stream *stream, const struct bp_schedule_watch *watch)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin_unnamed(timeline);
-    enum bp_status status = launch_list(s, c, stream, number);
+    enum bp_status status = launch_list(s, c, stream, number, watch);
 
     bp_work_end(timeline, number);
     return status;

@@ -135,6 +135,7 @@ static enum bp_status merge_equal(struct bp_compilation *c)
         for (uint32_t i = 0; i < node->n_out; i++)
             if (node->out[i] != BP_NO_VALUE)
                 bp_ir_forward(ir, node->out[i], ir->node[first].call.out[i]);
+        bp_ir_add_sources(ir, first, n);
         bp_ir_kill(ir, n);
         c->changes++;
     }

@@ -17,8 +17,7 @@ const struct bp_pass bp_pass_list[] = {
      bp_pass_epilogue},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
-
-_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= 32, "passes_order has room for 32");
+_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");
 
 /* Whether a list of words that are separated by commas has this word. */
 static bool list_has(const char *list, const char *word, size_t n)
@@ -90,6 +89,11 @@ static void pass_dump(const struct bp_ir *ir, uint32_t number, const char *name)
     }
 }
 
+bool bp_pass_is_left_out(const struct bp_pass *pass)
+{
+    return is_left_out(bp_env_get("BP_PASSES"), pass);
+}
+
 /* Runs a pass again, which has nothing more to change. */
 static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
 {
@@ -102,51 +106,50 @@ static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
     return status ? bp_error_more(status, "pass %s: %s", pass->name, bp_error_message()) : BP_OK;
 }
 
-static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, bool validate)
+static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, uint32_t number,
+                               bool validate)
 {
     struct bp_compilation c = {.ir = ir};
     enum bp_status status = pass->run(&c);
 
     if (status) return status;
     bp_ir_resolve(ir);
+    ir->pass[number] = (struct bp_ir_pass){c.changes, ir->living, true};
     if (!validate) return BP_OK;
     status = bp_ir_verify(ir);
     if (status) return bp_error_more(status, "pass %s: %s", pass->name, bp_error_message());
     return pass_repeat(ir, pass);
 }
 
-enum {
-    ORDER_MAX = 32
-};
-
 /* Fills the order of the passes: that of the list, or one that depends on the graph. */
-static void passes_order(const struct bp_ir *ir, bool mixed, uint32_t order[ORDER_MAX])
+static void passes_order(const struct bp_ir *ir, uint32_t n, bool mixed,
+                         uint32_t order[BP_IR_PASSES])
 {
     uint32_t state = ir->n_node * 31 + ir->n_value;
 
-    for (uint32_t i = 0; i < bp_pass_count; i++) order[i] = i;
-    for (uint32_t i = bp_pass_count; mixed && i-- > 1;) {
+    for (uint32_t i = 0; i < n; i++) order[i] = i;
+    for (uint32_t i = n; mixed && i-- > 1;) {
         uint32_t k = (state = state * 1664525 + 1013904223) / 65536 % (i + 1), kept = order[i];
         order[i] = order[k];
         order[k] = kept;
     }
 }
 
-enum bp_status bp_passes_run(struct bp_ir *ir)
+enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint32_t n, bool dumps)
 {
     const char *setting = bp_env_get("BP_PASSES");
     bool validate = bp_compile_checks("passes");
-    uint32_t order[ORDER_MAX];
+    uint32_t order[BP_IR_PASSES];
 
     check_setting(ir->device->core, setting);
-    pass_dump(ir, 0, "recorded");
+    if (dumps) pass_dump(ir, 0, "recorded");
     if (validate) TRY(bp_ir_verify(ir));
-    passes_order(ir, bp_compile_checks("order"), order);
-    for (uint32_t i = 0; i < bp_pass_count; i++) {
-        const struct bp_pass *pass = &bp_pass_list[order[i]];
+    passes_order(ir, n, bp_compile_checks("order"), order);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_pass *pass = &list[order[i]];
         if (is_left_out(setting, pass)) continue;
-        TRY(pass_run(ir, pass, validate));
-        pass_dump(ir, i + 1, pass->name);
+        TRY(pass_run(ir, pass, order[i], validate));
+        if (dumps) pass_dump(ir, i + 1, pass->name);
     }
     return BP_OK;
 }
@@ -158,7 +161,7 @@ enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device
     enum bp_status status;
 
     TRY(bp_ir_create(graph, device, &ir));
-    status = bp_passes_run(ir);
+    status = bp_passes_run(ir, bp_pass_list, bp_pass_count, true);
     if (status == BP_OK) return bp_schedule_create(ir, out_schedule);
     bp_ir_destroy(ir);
     return status;

@@ -21,8 +21,9 @@ struct bp_pass {
 extern const struct bp_pass bp_pass_list[];
 extern const uint32_t bp_pass_count;
 
-/* Runs the passes that BP_PASSES does not leave out. */
-enum bp_status bp_passes_run(struct bp_ir *ir);
+/* Runs the first n passes of a list (bp_pass_list), except those that BP_PASSES leaves out. dumps:
+ * writes the files for BP_DUMP_PASSES. */
+enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint32_t n, bool dumps);
 
 /* Compiles a graph for a device to a schedule. */
 enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device,

@@ -7,6 +7,8 @@
 #include "../call/prepared.h"
 #include "ir.h"
 
+#include <backplane/program.h>
+
 /* Whether BP_VALIDATE has a word: "passes", "order" or "arena". */
 bool bp_compile_checks(const char *word);
 
@@ -109,8 +111,31 @@ bool bp_context_free_idle(struct bp_schedule *schedule);
 void bp_context_bind(const struct bp_schedule *schedule, struct bp_schedule_context *context,
                      struct bp_timeline *timeline, struct bp_tensor *const *in);
 
+/* A function of the app that sees each launch of a run; watcher NULL: none. */
+struct bp_schedule_watch {
+    bp_program_watcher *watcher;
+    void *ctx;
+    struct bp_program *program;
+};
+
 /* launch_all.c: launches everything on an inline stream. A failure names the node. */
 enum bp_status bp_schedule_launch(const struct bp_schedule *schedule,
-                                  struct bp_schedule_context *context, struct bp_stream *stream);
+                                  struct bp_schedule_context *context, struct bp_stream *stream,
+                                  const struct bp_schedule_watch *watch);
+
+/* launch_info.c: describes launch number n of a schedule, except its size. */
+void bp_schedule_describe(const struct bp_schedule *schedule, uint32_t n,
+                          struct bp_launch_info *out);
+/* Describes value k of the values of a launch: its inputs, then its outputs. */
+void bp_schedule_operand(const struct bp_schedule *schedule, uint32_t n, uint32_t k,
+                         struct bp_operand_info *out);
+/* Bytes of the constants that launches read, and of those among them that the compiler made. */
+void bp_schedule_constants(const struct bp_schedule *schedule, uint64_t *out_bytes,
+                           uint64_t *out_folded);
+
+/* launch_flops.c: the floating-point operations of a launch of this operator, or 0: not known. */
+uint64_t bp_launch_flops(const struct bp_opdef *row, const void *attrs,
+                         const struct bp_view *const *in, uint32_t n_in,
+                         const struct bp_view *const *out);
 
 #endif

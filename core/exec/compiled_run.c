@@ -187,8 +187,9 @@ static enum bp_status give_outputs(const struct bp_schedule *s, const struct bp_
     return status;
 }
 
-enum bp_status bp_schedule_run(struct bp_schedule *s, struct bp_stream *stream,
-                               struct bp_tensor *const *in, struct bp_tensor **out, bool *out_began)
+enum bp_status bp_schedule_run(struct bp_schedule *s, const struct bp_schedule_watch *watch,
+                               struct bp_stream *stream, struct bp_tensor *const *in,
+                               struct bp_tensor **out, bool *out_began)
 {
     struct bp_schedule_context *c;
     enum bp_status status;
@@ -199,7 +200,7 @@ enum bp_status bp_schedule_run(struct bp_schedule *s, struct bp_stream *stream,
     if (status == BP_OK) {
         *out_began = true;
         bp_context_bind(s, c, stream->timeline, in);
-        status = bp_schedule_launch(s, c, stream);
+        status = bp_schedule_launch(s, c, stream, watch);
         record_writes(s, c, in);
     }
     if (status == BP_OK) status = give_outputs(s, c, stream, in, out);

@@ -5,39 +5,12 @@
  * has the reason. */
 #include "program.h"
 
-#include "../compile/passes.h"
 #include "capture.h"
 
 #include <backplane/ops.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct bp_program {
-    uint32_t magic;
-    struct bp_graph *graph; /* a reference, as device. Unchanged while it has programs */
-    struct bp_device *device;
-
-    pthread_mutex_t lock;           /* guards all below */
-    struct bp_capture *recording; /* NULL: no capture, and no tensors */
-    struct bp_tensor **place;       /* of each input: the tensor that replays read */
-    struct bp_tensor **result;      /* of each output: written by replays, or an input or
-                                       constant */
-    bool never;                     /* it cannot be captured */
-    bool *written;                  /* of each value: it is a constant that replays write to */
-    struct bp_timeline *last;       /* of the stream of the last run */
-    uint64_t base;                  /* identifies that stream: its numbers begin here */
-    uint64_t runs, replays;
-    char why[512];
-    struct bp_schedule *schedule;   /* NULL: not compiled yet, or it cannot be compiled */
-    bool compiled, uncompilable;    /* the last run launched from the schedule; it has none */
-    char why_not[512];              /* why the last run was not a compiled one */
-};
-
-static bool program_is(const struct bp_program *p)
-{
-    return bp_magic_is(p ? p->magic : 0, BP_MAGIC_PROGRAM);
-}
 
 static enum bp_status no_memory(void)
 {
@@ -99,7 +72,7 @@ static void program_forget(struct bp_program *p)
 
 void bp_program_destroy(struct bp_program *p)
 {
-    if (!program_is(p)) return;
+    if (!bp_program_is(p)) return;
     p->magic = 0;
     program_forget(p);
     bp_schedule_destroy(p->schedule);
@@ -323,39 +296,27 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
 
 /* ---- compiled runs ---- */
 
-/* Compiles the graph. A failure is no failure of the call, so the thread's previous message is
- * restored. Called with the program locked. */
-static void program_compile(struct bp_program *p)
-{
-    char *before = strdup(bp_error_message());
-
-    if (bp_compile(p->graph, p->device, &p->schedule)) {
-        p->uncompilable = true;
-        snprintf(p->why_not, sizeof p->why_not, "%s", bp_error_message());
-        bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program is not compiled: %s",
-                    p->device->name, p->why_not);
-    }
-    if (before) bp_error_write("%s", before);
-    free(before);
-}
-
 /* Returns the schedule for a run with these tensors, or NULL if the run must go another way. */
 static struct bp_schedule *program_schedule(struct bp_program *p, struct bp_stream *stream,
                                             struct bp_tensor *const *in,
-                                            struct bp_tensor *const *out)
+                                            struct bp_tensor *const *out,
+                                            struct bp_schedule_watch *out_watch)
 {
     bool fits = false;
 
     pthread_mutex_lock(&p->lock);
-    if (stream->inline_device && !p->schedule && !p->uncompilable) program_compile(p);
+    if (stream->inline_device) bp_program_make_schedule(p);
     if (p->schedule) fits = bp_schedule_fits(p->schedule, stream, in, out);
     if (!stream->inline_device)
         snprintf(p->why_not, sizeof p->why_not, "the stream is not inline, or is watched");
-    else if (p->schedule && !fits)
+    else if (p->uncompilable)
+        snprintf(p->why_not, sizeof p->why_not, "%s", p->uncompiled);
+    else if (!fits)
         snprintf(p->why_not, sizeof p->why_not,
                  "a tensor is strided, of another type, overlaps another one, or must not be "
                  "written");
     p->compiled = fits;
+    *out_watch = p->watch;
     pthread_mutex_unlock(&p->lock);
     return fits ? p->schedule : NULL;
 }
@@ -363,12 +324,13 @@ static struct bp_schedule *program_schedule(struct bp_program *p, struct bp_stre
 /* Runs from the schedule. *out_began: false if nothing has run, because there is no memory for the
  * whole arena: a run node by node needs less at a time. */
 static enum bp_status program_run_compiled(struct bp_program *p, struct bp_schedule *schedule,
+                                           const struct bp_schedule_watch *watch,
                                            struct bp_stream *stream, struct bp_tensor *const *in,
                                            struct bp_tensor **out, bool *out_began)
 {
     enum bp_status status;
 
-    status = bp_schedule_run(schedule, stream, in, out, out_began);
+    status = bp_schedule_run(schedule, watch, stream, in, out, out_began);
     pthread_mutex_lock(&p->lock);
     if (*out_began) {
         p->runs += status == BP_OK;
@@ -400,20 +362,21 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                               struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                               size_t n_out)
 {
+    struct bp_schedule_watch watch;
     struct bp_schedule *schedule;
     bool began = false;
     enum bp_status status;
 
-    if (!program_is(p)) return bp_not_a("program");
+    if (!bp_program_is(p)) return bp_not_a("program");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (stream->device != p->device)
         return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
                         stream->device->name, bp_device_qualifier(stream->device, p->device),
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
-    schedule = program_schedule(p, stream, in, out);
+    schedule = program_schedule(p, stream, in, out, &watch);
     if (schedule) {
-        status = program_run_compiled(p, schedule, stream, in, out, &began);
+        status = program_run_compiled(p, schedule, &watch, stream, in, out, &began);
         if (began) return status;
     }
     if (stream->flags & BP_STREAM_INLINE) return program_run_nodes(p, stream, in, out);
@@ -422,26 +385,4 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
     p->runs += status == BP_OK;
     pthread_mutex_unlock(&p->lock);
     return status;
-}
-
-enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info *out)
-{
-    struct bp_program_info info = {.size = sizeof info};
-
-    if (!program_is(p)) return bp_not_a("program");
-    pthread_mutex_lock(&p->lock);
-    info.runs = p->runs;
-    info.replays = p->replays;
-    info.recorded = p->recording != NULL;
-    info.bytes = p->recording ? bp_capture_bytes(p->recording) : 0;
-    info.reason = p->why;
-    info.compiled = p->compiled;
-    info.not_compiled = p->why_not;
-    if (p->schedule) {
-        info.launches = p->schedule->n_launch;
-        info.arena = p->schedule->arena;
-        info.unplanned = p->schedule->unplanned;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return bp_info_fill(out, &info, sizeof info);
 }

@@ -1,10 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.h: declares how programs run a schedule (../compile/schedule.h) with the app's
- * tensors. */
+/* program.h: declares a program inside the core, and how it runs a schedule
+ * (../compile/schedule.h) with the app's tensors. */
 #ifndef BP_PROGRAM_PRIVATE_H
 #define BP_PROGRAM_PRIVATE_H
 
-#include "../compile/schedule.h"
+#include "../compile/passes.h"
+#include "capture.h"
+
+struct bp_program {
+    uint32_t magic;
+    struct bp_graph *graph; /* a reference, as device. Unchanged while it has programs */
+    struct bp_device *device;
+
+    pthread_mutex_t lock;           /* guards all below */
+    struct bp_capture *recording; /* NULL: no capture, and no tensors */
+    struct bp_tensor **place;       /* of each input: the tensor that replays read */
+    struct bp_tensor **result;      /* of each output: written by replays, or an input or
+                                       constant */
+    bool never;                     /* it cannot be captured */
+    bool *written;                  /* of each value: it is a constant that replays write to */
+    struct bp_timeline *last;       /* of the stream of the last run */
+    uint64_t base;                  /* identifies that stream: its numbers begin here */
+    uint64_t runs, replays;
+    char why[512];
+    struct bp_schedule *schedule;   /* NULL: not compiled yet, or it cannot be compiled */
+    bool compiled, uncompilable;    /* the last run launched from the schedule; it has none */
+    char why_not[512];              /* why the last run was not a compiled one */
+    char uncompiled[512];           /* why there is no schedule, if uncompilable */
+    struct bp_schedule_watch watch;
+};
+
+static inline bool bp_program_is(const struct bp_program *p)
+{
+    return bp_magic_is(p ? p->magic : 0, BP_MAGIC_PROGRAM);
+}
+
+/* program_seen.c: compiles the graph, unless that was tried before. A failure is no failure of the
+ * call, so the thread's previous message is restored. Called with the program locked. */
+void bp_program_make_schedule(struct bp_program *p);
 
 /* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis
  * order of src. */
@@ -19,7 +52,8 @@ bool bp_schedule_fits(const struct bp_schedule *schedule, const struct bp_stream
 
 /* Runs a schedule on an inline stream. out: as in bp_program_run; unchanged after a failure.
  * BP_ERR_MEMORY before the first launch sets *out_began to false: nothing has run. */
-enum bp_status bp_schedule_run(struct bp_schedule *schedule, struct bp_stream *stream,
+enum bp_status bp_schedule_run(struct bp_schedule *schedule,
+                               const struct bp_schedule_watch *watch, struct bp_stream *stream,
                                struct bp_tensor *const *in, struct bp_tensor **out,
                                bool *out_began);
 

@@ -94,6 +94,36 @@ static uint64_t program_info(const union value *a)
     return bp_program_get_info(a[0].p, a[1].p);
 }
 
+static uint64_t program_compile(const union value *a)
+{
+    return bp_program_compile(a[0].p);
+}
+
+static uint64_t pass_get(const union value *a)
+{
+    return bp_pass_get((uint32_t)a[0].u, a[1].p);
+}
+
+static uint64_t program_pass(const union value *a)
+{
+    return bp_program_pass(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t program_launch(const union value *a)
+{
+    return bp_program_launch(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t program_operand(const union value *a)
+{
+    return bp_program_operand(a[0].p, (uint32_t)a[1].u, (uint32_t)a[2].u, a[3].p);
+}
+
+static uint64_t program_watch(const union value *a)
+{
+    return bp_program_watch(a[0].p, NULL, a[2].p);
+}
+
 enum {
     INPUTS = T_OWN, /* a list of T_TENSOR */
     VALUES,         /* of T_SCRATCH_SYMBOL */
@@ -138,6 +168,16 @@ static const struct function functions[] = {
      {HANDLE(T_PROGRAM), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
       {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
     {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), INFO(struct bp_program_info)}},
+    {"bp_program_compile", program_compile, {HANDLE(T_PROGRAM)}},
+    {"bp_pass_get", pass_get, {NUMBER(0), INFO(struct bp_pass_info)}},
+    {"bp_program_pass", program_pass,
+     {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_pass_result)}},
+    {"bp_program_launch", program_launch,
+     {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_launch_info)}},
+    {"bp_program_operand", program_operand,
+     {HANDLE(T_PROGRAM), NUMBER(0), NUMBER(0), INFO(struct bp_operand_info)}},
+    {"bp_program_watch", program_watch,
+     {HANDLE(T_PROGRAM), OPTIONAL(NULL), OPTIONAL(NULL)}},
 };
 
 static const struct mistake mistakes[] = {
@@ -192,6 +232,14 @@ static const struct mistake mistakes[] = {
     {"bp_program_run", "a frozen output", BP_ERR_INVALID, "frozen", {USE(5, T_FROZEN)}},
     {"bp_program_run", "a symbolic output", BP_ERR_INVALID, "output 0", {USE(5, T_SYMBOL)}},
     {"bp_program_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
+    {"bp_pass_get", "no such pass", BP_ERR_NOT_FOUND, "there is no pass 99", {SET(1, 99)}},
+    {"bp_program_pass", "no such pass", BP_ERR_NOT_FOUND, "there is no pass 99", {SET(2, 99)}},
+    {"bp_program_launch", "no such launch", BP_ERR_NOT_FOUND, "there is no launch 99",
+     {SET(2, 99)}},
+    {"bp_program_operand", "no such launch", BP_ERR_NOT_FOUND, "there is no launch 99",
+     {SET(2, 99)}},
+    {"bp_program_operand", "no such operand", BP_ERR_NOT_FOUND, "there is no operand 99",
+     {SET(3, 99)}},
     {"bp_graph_gradient", "the most y", BP_ERR_INVALID, "n_y is 18446744073709551615",
      {SET(4, SIZE_MAX)}},
     {"bp_graph_gradient", "the most x", BP_ERR_INVALID, "n_x is 18446744073709551615",
@@ -249,6 +297,7 @@ static void prepare_calls(struct world *w)
     static struct bp_arg in[2][2];
     static struct bp_call call[3];
 
+    OK(bp_program_compile(w->thing[T_PROGRAM].p)); /* so that it can be described */
     symbol[0] = w->thing[T_SCRATCH_SYMBOL].p;
     symbol[1] = w->thing[T_SYMBOL].p;
     for (int i = 0; i < 3; i++) {

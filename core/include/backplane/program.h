@@ -11,12 +11,13 @@
  * the intermediate results get fixed places in one block of memory, the arena, which results with
  * separate lifetimes share. Constants that are not frozen (bp_tensor_freeze) are read in each run,
  * and nothing is computed from them in advance. Later runs launch the kernels one after the other,
- * without look-ups and allocations. Several threads may run a compiled program at the same time: each run has its own arena. The
- * program keeps idle arenas until memory runs out. The following is not compiled: operators whose
- * extents depend on data (BP_OP_BOUND), and calls that run on another device. A run goes node by
- * node if an input is strided or lies in other memory than BP_SPACE_DEVICE, if an output overlaps
- * an input or a constant, if a node updates a tensor that overlaps another one, if the stream is
- * watched (bp_stream_watch), and if there is no memory for an arena.
+ * without look-ups and allocations. Several threads may run a compiled program at the same time:
+ * each run has its own arena. The program keeps idle arenas until memory runs out. The following is
+ * not compiled: operators whose extents depend on data (BP_OP_BOUND), and calls that run on another
+ * device. A run goes node by node if an input is strided or lies in other memory than
+ * BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a node updates a tensor that
+ * overlaps another one, if the stream is watched (bp_stream_watch), and if there is no memory for
+ * an arena.
  *
  * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
  * whole, at the cost of one launch. The first run on a stream goes node by node. The second
@@ -28,6 +29,7 @@
 
 #include <backplane/api.h>
 #include <backplane/graph.h>
+#include <backplane/kernel.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,8 +80,117 @@ struct bp_program_info { /* output struct: set size before the call */
     uint64_t unplanned;  /* bytes that these would take if none shared memory */
     const char *not_compiled; /* why the last run was not a compiled one, "" if it was one; valid
                                  until the next run */
+    uint64_t constants;  /* bytes of the constants that a compiled run reads */
+    uint64_t folded;     /* bytes of those among them that the compiler computed; programs with
+                            equal expressions share them */
+    uint32_t recorded_nodes; /* nodes of the graph */
+    uint32_t nodes;      /* nodes after the passes and the choice of kernels; 0: not compiled */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
+
+/* ---- the work of the compiler ---- */
+
+/* Compiles the program now, unless a run has. BP_ERR_UNSUPPORTED: it cannot be compiled, and the
+ * message states why. Any thread may call it. */
+BP_API enum bp_status bp_program_compile(struct bp_program *program);
+
+/* A pass of the compiler. The texts are constant data. */
+struct bp_pass_info { /* output struct: set size before the call */
+    size_t size;
+    const char *name; /* as in BP_PASSES=-name */
+    const char *doc;  /* what it does, in one sentence */
+};
+/* Describes pass number index, in the order in which the passes run; BP_ERR_NOT_FOUND past the
+ * last one. */
+BP_API enum bp_status bp_pass_get(uint32_t index, struct bp_pass_info *out);
+
+/* The work of a pass on a program. */
+struct bp_pass_result { /* output struct: set size before the call */
+    size_t size;
+    const char *name;
+    uint32_t ran;     /* 0: BP_PASSES leaves it out */
+    uint32_t changes; /* nodes that it removed or replaced */
+    uint32_t nodes;   /* nodes after it */
+    uint32_t zero;    /* 0 */
+};
+/* Describes the work of pass number index on a compiled program. BP_ERR_NOT_FOUND: there is no such
+ * pass; BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
+BP_API enum bp_status bp_program_pass(struct bp_program *program, uint32_t index,
+                                      struct bp_pass_result *out);
+
+/* One launch of a compiled program. Pointers are valid as long as the program. */
+struct bp_launch_info { /* output struct: set size before the call */
+    size_t size;
+    const char *node;    /* the node: its name in the graph, or those of the nodes that it merges,
+                            "conv_0+relu_1", shortened if they are many */
+    const char *const *source; /* the names of the recorded nodes that the node replaces */
+    uint32_t sources;    /* how many they are, at least 1 */
+    uint32_t fallback;   /* enum bp_fallback_kind: why this is not a launch of node_op itself; 0: it
+                            is one */
+    const char *node_op; /* the operator of the node */
+    const char *op;      /* the operator of the launch: another one if the node is decomposed */
+    const char *kernel;  /* the name of the kernel's row */
+    uint32_t n_in, n_out; /* operands, flat in declared order, with absent ones */
+    uint64_t read, written; /* bytes of the inputs and outputs. An operator that reads a part of an
+                               input only (gather) reads less */
+    uint64_t workspace;  /* bytes */
+    uint64_t flops;      /* additions and multiplications of products and convolutions; 0: other
+                            operators, whose time is that of their memory */
+};
+/* Describes launch number index, in the order in which they run. BP_ERR_NOT_FOUND: there is no such
+ * launch; BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
+BP_API enum bp_status bp_program_launch(struct bp_program *program, uint32_t index,
+                                        struct bp_launch_info *out);
+
+enum bp_operand_memory {
+    BP_MEMORY_ARENA = 0,    /* the arena of the run */
+    BP_MEMORY_INPUT = 1,    /* the tensor of an input of the graph */
+    BP_MEMORY_CONSTANT = 2, /* a constant */
+    BP_MEMORY_RESULT = 3,   /* a tensor that the run returns */
+};
+/* One tensor of a launch. */
+struct bp_operand_info { /* output struct: set size before the call */
+    size_t size;
+    const struct bp_view *type; /* NULL: it is absent. Valid as long as the program; its address is
+                                   set for constants only */
+    uint64_t bytes;    /* of its elements */
+    uint32_t memory;   /* enum bp_operand_memory */
+    uint32_t index;    /* of an input: its number; otherwise a number that tensors in one block of
+                          memory have in common */
+    uint64_t offset;   /* bytes from the beginning of the arena or the tensor */
+    uint32_t in_place; /* 1: an output that lies over an input of the launch */
+    uint32_t folded;   /* 1: a constant that the compiler computed */
+};
+/* Describes operand number operand of a launch: its inputs, then its outputs. Fails as
+ * bp_program_launch does. */
+BP_API enum bp_status bp_program_operand(struct bp_program *program, uint32_t launch,
+                                         uint32_t operand, struct bp_operand_info *out);
+
+/* A launch that a watcher sees after it has run. Pointers are valid until the watcher returns;
+ * those in info are valid as long as the program. */
+struct bp_watched_launch { /* output struct; the library sets size */
+    size_t size;
+    struct bp_program *program;
+    const struct bp_launch_info *info;
+    struct bp_device *device;
+    const struct bp_view *const *in, *const *out; /* info->n_in and n_out tensors with their
+                                                     addresses; NULL: absent. The memory of an
+                                                     output in the arena serves later launches */
+    uint64_t ns;         /* how long the launch took */
+    uint32_t launch;     /* its number, as in bp_program_launch */
+    uint32_t zero;       /* 0 */
+};
+typedef void bp_program_watcher(void *ctx, const struct bp_watched_launch *launch);
+
+/* Calls watcher(ctx, launch) after each launch of each compiled run that begins later, on the
+ * thread of the run; watcher NULL ends this. The launches and their memory stay the same; each is
+ * timed, so that a run takes longer. A launch that fails is not seen, nor are runs node by node and
+ * replays. Runs on several threads call the watcher at the same time. Runs that have begun keep
+ * their watcher, so ctx must live until they have ended. The watcher may call functions of this
+ * header that describe the program; it must not use the stream of the run, or destroy the program.
+ * Any thread may call this function. */
+BP_API enum bp_status bp_program_watch(struct bp_program *program, bp_program_watcher *watcher,
+                                       void *ctx);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program_seen.c: compiles programs, and describes what the compiler did with them: passes,
+ * launches, memory. */
+#include "program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bp_program_make_schedule(struct bp_program *p)
+{
+    char *before;
+    enum bp_status status;
+
+    if (p->schedule || p->uncompilable) return;
+    before = strdup(bp_error_message());
+    status = bp_compile(p->graph, p->device, &p->schedule);
+    if (status) {
+        p->uncompilable = true;
+        snprintf(p->uncompiled, sizeof p->uncompiled, "%s", bp_error_message());
+        snprintf(p->why_not, sizeof p->why_not, "%s", p->uncompiled);
+        bp_core_log(p->device->core, status == BP_ERR_INTERNAL ? BP_LOG_ERROR : BP_LOG_INFO,
+                    "%s: a program is not compiled: %s", p->device->name, p->why_not);
+    }
+    if (before) bp_error_write("%s", before);
+    free(before);
+}
+
+enum bp_status bp_program_compile(struct bp_program *p)
+{
+    enum bp_status status = BP_OK;
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    pthread_mutex_lock(&p->lock);
+    bp_program_make_schedule(p);
+    if (!p->schedule) status = bp_error(BP_ERR_UNSUPPORTED, "%s", p->uncompiled);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info *out)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    pthread_mutex_lock(&p->lock);
+    info.runs = p->runs;
+    info.replays = p->replays;
+    info.recorded = p->recording != NULL;
+    info.bytes = p->recording ? bp_capture_bytes(p->recording) : 0;
+    info.reason = p->why;
+    info.compiled = p->compiled;
+    info.not_compiled = p->why_not;
+    info.recorded_nodes = p->graph->n_node;
+    if (p->schedule) {
+        info.launches = p->schedule->n_launch;
+        info.arena = p->schedule->arena;
+        info.unplanned = p->schedule->unplanned;
+        info.nodes = p->schedule->ir->living;
+        bp_schedule_constants(p->schedule, &info.constants, &info.folded);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+enum bp_status bp_pass_get(uint32_t index, struct bp_pass_info *out)
+{
+    struct bp_pass_info info = {.size = sizeof info};
+
+    if (index >= bp_pass_count)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_pass_get: there is no pass %u, only %u passes", index,
+                        bp_pass_count);
+    info.name = bp_pass_list[index].name;
+    info.doc = bp_pass_list[index].doc;
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+/* Returns the schedule, which lives as long as the program. */
+static enum bp_status seen_schedule(const char *call, struct bp_program *p,
+                                    const struct bp_schedule **out_schedule)
+{
+    if (!bp_program_is(p)) return bp_not_a_for(call, "program");
+    pthread_mutex_lock(&p->lock);
+    *out_schedule = p->schedule;
+    pthread_mutex_unlock(&p->lock);
+    if (*out_schedule) return BP_OK;
+    return bp_error(BP_ERR_NOT_READY, "%s: the program is not compiled: call bp_program_compile",
+                    call);
+}
+
+enum bp_status bp_program_pass(struct bp_program *p, uint32_t index, struct bp_pass_result *out)
+{
+    struct bp_pass_result result = {.size = sizeof result};
+    const struct bp_schedule *s;
+
+    TRY(seen_schedule("bp_program_pass", p, &s));
+    if (index >= bp_pass_count)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_program_pass: there is no pass %u, only %u passes",
+                        index, bp_pass_count);
+    result.name = bp_pass_list[index].name;
+    result.ran = s->ir->pass[index].ran;
+    result.changes = s->ir->pass[index].changes;
+    result.nodes = s->ir->pass[index].nodes;
+    return bp_info_fill(out, &result, sizeof result);
+}
+
+static enum bp_status seen_launch(const char *call, struct bp_program *p, uint32_t index,
+                                  const struct bp_schedule **out_schedule)
+{
+    TRY(seen_schedule(call, p, out_schedule));
+    if (index < (*out_schedule)->n_launch) return BP_OK;
+    return bp_error(BP_ERR_NOT_FOUND, "%s: there is no launch %u, only %u launches", call, index,
+                    (*out_schedule)->n_launch);
+}
+
+enum bp_status bp_program_launch(struct bp_program *p, uint32_t index, struct bp_launch_info *out)
+{
+    struct bp_launch_info info = {.size = sizeof info};
+    const struct bp_schedule *s;
+
+    TRY(seen_launch("bp_program_launch", p, index, &s));
+    bp_schedule_describe(s, index, &info);
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+enum bp_status bp_program_operand(struct bp_program *p, uint32_t launch, uint32_t operand,
+                                  struct bp_operand_info *out)
+{
+    struct bp_operand_info info = {.size = sizeof info};
+    const struct bp_schedule *s;
+    uint32_t n;
+
+    TRY(seen_launch("bp_program_operand", p, launch, &s));
+    n = s->launch[launch].step->launch.n_in + s->launch[launch].step->launch.n_out;
+    if (operand >= n)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_program_operand: there is no operand %u, only %u",
+                        operand, n);
+    bp_schedule_operand(s, launch, operand, &info);
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+enum bp_status bp_program_watch(struct bp_program *p, bp_program_watcher *watcher, void *ctx)
+{
+    if (!bp_program_is(p)) return bp_not_a("program");
+    pthread_mutex_lock(&p->lock);
+    p->watch = (struct bp_schedule_watch){watcher, ctx, p};
+    pthread_mutex_unlock(&p->lock);
+    return BP_OK;
+}
