@@ -25,6 +25,9 @@ extern const uint32_t bp_pass_count;
  * writes the files for BP_DUMP_PASSES. */
 enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint32_t n, bool dumps);
 
+/* Whether BP_PASSES leaves out a pass. */
+bool bp_pass_is_left_out(const struct bp_pass *pass);
+
 /* Compiles a graph for a device to a schedule. */
 enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device,
                           struct bp_schedule **out_schedule);

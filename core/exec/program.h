@@ -57,4 +57,10 @@ enum bp_status bp_schedule_run(struct bp_schedule *schedule,
                                struct bp_tensor *const *in, struct bp_tensor **out,
                                bool *out_began);
 
+/* validate_passes.c, for BP_VALIDATE=passes-values: runs the graph as recorded and after each of
+ * the n passes of a list with equal inputs. BP_ERR_INTERNAL: a pass changed the results; the
+ * message names the pass. */
+enum bp_status bp_passes_compare(const struct bp_graph *graph, struct bp_device *device,
+                                 const struct bp_pass *list, uint32_t n);
+
 #endif

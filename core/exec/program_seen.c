@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static enum bp_status program_lower(struct bp_program *p)
+{
+    if (bp_compile_checks("passes-values"))
+        TRY(bp_passes_compare(p->graph, p->device, bp_pass_list, bp_pass_count));
+    return bp_compile(p->graph, p->device, &p->schedule);
+}
+
 void bp_program_make_schedule(struct bp_program *p)
 {
     char *before;
@@ -14,7 +21,7 @@ void bp_program_make_schedule(struct bp_program *p)
 
     if (p->schedule || p->uncompilable) return;
     before = strdup(bp_error_message());
-    status = bp_compile(p->graph, p->device, &p->schedule);
+    status = program_lower(p);
     if (status) {
         p->uncompilable = true;
         snprintf(p->uncompiled, sizeof p->uncompiled, "%s", bp_error_message());
