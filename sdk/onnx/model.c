@@ -318,21 +318,19 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     return onnx_fill_info("bp_model_get_info", out, &info, sizeof info);
 }
 
-enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,
-                                struct bp_graph **out_graph)
+/* Finds or makes the plan for inputs of these types, which the model keeps. The caller releases
+ * it. */
+static enum bp_status model_plan(const char *call, struct bp_model *model,
+                                 struct bp_tensor *const *in, size_t n_in,
+                                 struct onnx_plan **out_plan)
 {
     struct bp_model_value *value;
-    struct onnx_plan *plan;
     struct onnx_use use;
     enum bp_status status = BP_OK;
 
-    TRY(onnx_check_model("bp_model_planned", model));
-    if ((n_in && !in) || !out_graph)
-        return onnx_error(BP_ERR_INVALID, "bp_model_planned: %s is NULL",
-                          out_graph ? "in" : "out_graph");
     if (n_in != model->body.n_input)
-        return onnx_error(BP_ERR_INVALID, "bp_model_planned: %zu inputs given, the model has %u",
-                          n_in, model->body.n_input);
+        return onnx_error(BP_ERR_INVALID, "%s: %zu inputs given, the model has %u", call, n_in,
+                          model->body.n_input);
     value = calloc(n_in + 1, sizeof *value);
     if (!value) return onnx_no_memory();
     for (size_t i = 0; i < n_in; i++) {
@@ -340,11 +338,39 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
     use = onnx_use_begin(model);
-    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, NULL, &plan);
-    if (status == BP_OK) {
-        *out_graph = plan->graph;
-        onnx_plan_release(model, plan); /* the model keeps it */
-    }
+    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, NULL, out_plan);
     free(value);
+    return status;
+}
+
+enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,
+                                struct bp_graph **out_graph)
+{
+    struct onnx_plan *plan;
+
+    TRY(onnx_check_model("bp_model_planned", model));
+    if ((n_in && !in) || !out_graph)
+        return onnx_error(BP_ERR_INVALID, "bp_model_planned: %s is NULL",
+                          out_graph ? "in" : "out_graph");
+    TRY(model_plan("bp_model_planned", model, in, n_in, &plan));
+    *out_graph = plan->graph;
+    onnx_plan_release(model, plan); /* the model keeps it */
+    return BP_OK;
+}
+
+enum bp_status bp_model_program(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,
+                                struct bp_program **out_program)
+{
+    struct onnx_plan *plan;
+    enum bp_status status = BP_OK;
+
+    TRY(onnx_check_model("bp_model_program", model));
+    if ((n_in && !in) || !out_program)
+        return onnx_error(BP_ERR_INVALID, "bp_model_program: %s is NULL",
+                          out_program ? "in" : "out_program");
+    TRY(model_plan("bp_model_program", model, in, n_in, &plan));
+    if (plan->shared) *out_program = plan->shared;
+    else status = onnx_error(BP_ERR_UNSUPPORTED, "no program: %s", plan->why);
+    onnx_plan_release(model, plan); /* the model keeps it */
     return status;
 }

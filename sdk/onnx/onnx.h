@@ -130,6 +130,7 @@ struct onnx_plan {
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
     struct bp_program *shared;   /* of the graph: for inline streams */
+    char why[512];               /* why there is no graph */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
     uint8_t *want;               /* of each output: 0: it is not computed. NULL: all are */
     bool *skip;                  /* of each node of the model's graph: no wanted output needs it.

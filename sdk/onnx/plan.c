@@ -3,6 +3,7 @@
  * else plans to run the nodes one by one. */
 #include "row.h"
 #include "run.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,7 @@ static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *u
     if (status == BP_OK) {
         status = plan_record(model, use, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
+            snprintf(plan->why, sizeof plan->why, "%s", bp_error_message());
             finish_graph(model, plan); /* run node by node, which reports an error */
             status = BP_OK;
         }

@@ -35,6 +35,8 @@ Test(model, product_is_a_graph)
     struct bp_model_port port = {.size = sizeof port};
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_I64, 2, shape, x_data), *y;
+    struct bp_launch_info launch = {.size = sizeof launch};
+    struct bp_program *program = NULL;
     struct bp_graph *graph = NULL;
     struct bp_model *model;
     int64_t got[4];
@@ -48,6 +50,10 @@ Test(model, product_is_a_graph)
               port.shape[0] == 2);
     OK(bp_model_planned(model, &x, 1, &graph));
     cr_expect(graph);
+    OK(bp_model_program(model, &x, 1, &program));
+    OK(bp_program_compile(program));
+    OK(bp_program_launch(program, 0, &launch));
+    cr_expect_str_eq(launch.op, "matmul");
     for (int i = 0; i < 2; i++) {
         OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
         OK(bp_tensor_read(f.stream, y, got, sizeof got));

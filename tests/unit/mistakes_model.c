@@ -81,6 +81,11 @@ static uint64_t model_run(const union value *a)
     return bp_model_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
 }
 
+static uint64_t model_program(const union value *a)
+{
+    return bp_model_program(a[0].p, a[1].p, a[2].u, a[3].p);
+}
+
 static uint64_t run_into(const union value *a)
 {
     return bp_model_run_into(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].cp, a[6].u);
@@ -188,6 +193,7 @@ static const struct function functions[] = {
     {"bp_model_value_load", value_load,
      {OF_MODEL, POINTER_OWN(PORT), POINTER_OWN(DATA_PATH), OUT}},
     {"bp_model_planned", model_planned, {OF_MODEL, POINTER_OWN(INPUTS), NUMBER(1), OUT}},
+    {"bp_model_program", model_program, {OF_MODEL, POINTER_OWN(INPUTS), NUMBER(1), OUT}},
     {"bp_model_export", model_export,
      {HANDLE(T_GRAPH), POINTER(&last_value), NUMBER(1), HANDLE(T_STREAM), POINTER("/dev/null")}},
     {"bp_model_node", model_node, {OF_MODEL}, RETURNS_ZERO},
@@ -254,6 +260,9 @@ static const struct mistake mistakes[] = {
      {SET(3, 0)}},
     {"bp_model_planned", "an input is NULL", BP_ERR_INVALID, "tensor", {USE(2, NO_INPUTS)}},
     {"bp_model_planned", "another dtype", BP_ERR_INVALID, "input x is f32", {USE(2, FLOATS)}},
+    {"bp_model_program", "no inputs", BP_ERR_INVALID, "0 inputs given, the model has 1",
+     {SET(3, 0)}},
+    {"bp_model_program", "another dtype", BP_ERR_INVALID, "input x is f32", {USE(2, FLOATS)}},
     {"bp_model_export", "no such value", BP_ERR_INVALID, "99", {PUT(2, &no_such_value)}},
     {"bp_model_export", "no such folder", BP_ERR_INVALID, "/nowhere/a.onnx",
      {PUT(5, "/nowhere/a.onnx")}},

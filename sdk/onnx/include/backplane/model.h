@@ -184,6 +184,13 @@ BP_API enum bp_status bp_model_value_load(struct bp_model *model, const struct b
 BP_API enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in,
                                        size_t n_in, struct bp_graph **out_graph);
 
+/* Plans the model for inputs of these types, as bp_model_planned does. out_program: the program
+ * that runs with these types on inline streams launch from, to describe or watch it (program.h).
+ * The model owns it, and it is valid as long as the graph of bp_model_planned. BP_ERR_UNSUPPORTED:
+ * each run executes the nodes one by one; the message states why. */
+BP_API enum bp_status bp_model_program(struct bp_model *model, struct bp_tensor *const *in,
+                                       size_t n_in, struct bp_program **out_program);
+
 /* Writes a recorded graph as a model of opset 17. output: the numbers of n_output values of the
  * graph (bp_graph_value), which become the model's outputs. Constants are read through stream. The
  * operators of convolutional and transformer networks can be written: operators that ONNX has and
