@@ -10,180 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RANK_MAX = 16 };
+const char *run_command = "run";
 
 bool run_failed(const char *what)
 {
-    bp_complain("run", "%s: %s", what, bp_error_message());
+    bp_complain(run_command, "%s: %s", what, bp_error_message());
     return false;
-}
-
-/* The options of the command line. */
-struct words {
-    struct bp_texts shapes;
-    const char *data, *profile, *weights;
-    double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN if not given */
-    uint64_t seed;                                     /* parsed from weights */
-    bool verify, json;
-};
-
-/* A file of --data, or NULL if it does not exist. */
-static char *data_file(const struct words *w, const char *what, uint32_t i)
-{
-    return w->data ? onnx_data_file(w->data, what, i) : NULL;
-}
-
-/* Whether a --shape, "NAME=1x3x224x224", belongs to this input. */
-static bool is_of(const char *given, const struct bp_model_port *port)
-{
-    size_t n = strlen(port->name);
-
-    return !strncmp(given, port->name, n) && given[n] == '=';
-}
-
-static bool read_shape(const char *given, const struct bp_model_port *port, int64_t *shape)
-{
-    char *at = (char *)given + strlen(port->name);
-
-    for (uint32_t k = 0; k < port->rank; k++) {
-        bool digit = at[1] >= '0' && at[1] <= '9';
-        shape[k] = digit ? strtoll(at + 1, &at, 10) : 0;
-        if (!digit || *at != (k + 1 < port->rank ? 'x' : 0)) return false;
-    }
-    return port->rank > 0;
-}
-
-/* The names of the model's inputs, each behind a space. The caller frees the text. */
-static char *input_names(const struct run_model *r)
-{
-    char *names = bp_text_format("%s", r->n_in ? "" : " none");
-
-    for (uint32_t i = 0; i < r->n_in; i++) {
-        struct bp_model_port port = {.size = sizeof port};
-        char *before = names;
-        if (bp_model_input(r->model, i, &port)) continue;
-        names = bp_text_format("%s %s", before, port.name);
-        free(before);
-    }
-    return names;
-}
-
-/* Checks that a --shape gives the extents of an input for which no file exists. */
-static bool check_shape(const struct run_model *r, const struct words *w, const char *given)
-{
-    char *names;
-
-    for (uint32_t i = 0; i < r->n_in; i++) {
-        struct bp_model_port port = {.size = sizeof port};
-        int64_t shape[RANK_MAX];
-        char *path;
-        if (bp_model_input(r->model, i, &port)) return run_failed("inputs");
-        if (!is_of(given, &port)) continue;
-        if (port.rank > RANK_MAX || !read_shape(given, &port, shape)) {
-            bp_complain("run", "--shape %s: expected %d extents, with x between (-1: the model "
-                        "does not say how many)", given, (int)port.rank);
-            return false;
-        }
-        for (uint32_t k = 0; k < port.rank; k++) {
-            if (port.shape[k] < 0 || port.shape[k] == shape[k]) continue;
-            bp_complain("run", "--shape %s: the model says that extent %u is %lld", given, k,
-                        (long long)port.shape[k]);
-            return false;
-        }
-        path = data_file(w, "input", i);
-        if (path) bp_complain("run", "--shape %s: %s has the values of this input", given, path);
-        free(path);
-        return !path;
-    }
-    names = input_names(r);
-    bp_complain("run",
-                "--shape %s: expected NAME=1x3x8 of an input; the model has no such one; its "
-                "inputs:%s",
-                given, names);
-    free(names);
-    return false;
-}
-
-static bool check_shapes(struct run_model *r, const struct words *w)
-{
-    r->n_in = bp_model_inputs(r->model);
-    for (size_t i = 0; i < w->shapes.n; i++)
-        if (!check_shape(r, w, w->shapes.at[i])) return false;
-    return true;
-}
-
-/* The shape from --shape, else from the model, with 1 for extents that the model leaves open. */
-static void choose_shape(const struct words *w, const struct bp_model_port *port, int64_t *shape)
-{
-    for (uint32_t k = 0; k < port->rank; k++) shape[k] = port->shape[k] < 0 ? 1 : port->shape[k];
-    for (size_t i = 0; i < w->shapes.n; i++)
-        if (is_of(w->shapes.at[i], port)) (void)read_shape(w->shapes.at[i], port, shape);
-}
-
-/* Whether a generated input is within --max-memory. */
-static bool model_fits(const struct run_model *r, const struct words *w,
-                       const struct bp_model_port *port, const int64_t *shape)
-{
-    double bytes = bp_dtype_bits(port->dtype) / 8.0;
-
-    for (uint32_t k = 0; k < port->rank; k++) bytes *= (double)shape[k];
-    if (isnan(w->run_mib) || bytes <= w->run_mib * (1 << 20)) return true;
-    bp_complain("run", "%s: input %s takes %.0f bytes, more than --max-memory %g", r->path,
-                port->name, bytes, w->run_mib);
-    return false;
-}
-
-/* Generates an input: element i of n is i / n for floats, as in ONNX's light networks; 0 for other
- * types. */
-static bool model_make_input(struct run_model *r, const struct words *w,
-                             const struct bp_model_port *port, struct bp_model_value *out)
-{
-    struct bp_tensor_info info = {.size = sizeof info};
-    int64_t shape[RANK_MAX];
-    char *data;
-    bool ok;
-
-    if (port->kind != BP_MODEL_TENSOR || port->rank > RANK_MAX || port->dtype == UINT32_MAX) {
-        bp_complain("run", "input %s has no type that could be made up: give --data", port->name);
-        return false;
-    }
-    out->at = calloc(1, sizeof *out->at);
-    if (!out->at) abort();
-    choose_shape(w, port, shape);
-    if (!model_fits(r, w, port, shape)) return false;
-    if (bp_tensor_create(r->device, port->dtype, port->rank, shape, out->at))
-        return run_failed(port->name);
-    out->n = 1;
-    out->kind = BP_MODEL_TENSOR;
-    if (bp_tensor_get_info(out->at[0], &info)) return run_failed(port->name);
-    data = calloc(info.bytes + 1, 1);
-    if (!data) abort();
-    for (int64_t i = 0; i < info.count && info.dtype == BP_F32; i++)
-        ((float *)data)[i] = (float)i / (float)info.count;
-    ok = !bp_tensor_write(r->stream, out->at[0], data, info.bytes) || run_failed(port->name);
-    free(data);
-    return ok;
-}
-
-static bool model_take_inputs(struct run_model *r, const struct words *w)
-{
-    bool ok = true;
-
-    r->n_in = bp_model_inputs(r->model);
-    r->n_out = bp_model_outputs(r->model);
-    r->in = calloc(r->n_in + r->n_out + 1, sizeof *r->in);
-    if (!r->in) abort();
-    r->out = r->in + r->n_in;
-    for (uint32_t i = 0; ok && i < r->n_in; i++) {
-        struct bp_model_port port = {.size = sizeof port};
-        char *path = data_file(w, "input", i);
-        ok = !bp_model_input(r->model, i, &port) || run_failed("inputs");
-        if (ok && path)
-            ok = !bp_model_value_load(r->model, &port, path, &r->in[i]) || run_failed(path);
-        else if (ok) ok = model_make_input(r, w, &port, &r->in[i]);
-        free(path);
-    }
-    return ok;
 }
 
 static void drop_outputs(struct run_model *r)
@@ -191,8 +23,7 @@ static void drop_outputs(struct run_model *r)
     for (uint32_t i = 0; i < r->n_out; i++) bp_model_value_finish(&r->out[i]);
 }
 
-/* Runs the model once. seconds: time until the outputs exist. */
-static bool run_once(struct run_model *r, double *seconds)
+bool run_model_once(struct run_model *r, double *seconds)
 {
     double begin = bench_now();
 
@@ -237,7 +68,7 @@ static void model_describe(struct run_model *r, struct bp_tensor *t, char *text,
     free(data);
 }
 
-static void model_report(struct run_model *r, const struct words *w, double first, double *t,
+static void model_report(struct run_model *r, const struct run_words *w, double first, double *t,
                          size_t n)
 {
     struct bp_model_info info = {.size = sizeof info};
@@ -278,12 +109,12 @@ static void model_report(struct run_model *r, const struct words *w, double firs
 }
 
 /* With --data: compares the outputs with the files beside the inputs. Returns the exit status. */
-static int model_check_outputs(struct run_model *r, const struct words *w)
+static int model_check_outputs(struct run_model *r, const struct run_words *w)
 {
     uint32_t compared = 0;
 
     for (uint32_t i = 0; i < r->n_out; i++) {
-        char *path = data_file(w, "output", i);
+        char *path = run_data_file(w, "output", i);
         struct bp_model_port port = {.size = sizeof port};
         struct bp_model_value expected = {0};
         bool ok = true;
@@ -303,18 +134,18 @@ static int model_check_outputs(struct run_model *r, const struct words *w)
     return BP_EXIT_USAGE;
 }
 
-static int model_work(struct run_model *r, const struct words *w)
+static int model_work(struct run_model *r, const struct run_words *w)
 {
     size_t n = isnan(w->repeat) ? 0 : (size_t)w->repeat;
     double *t, first;
     int status;
     bool ok;
 
-    if (!check_shapes(r, w)) return BP_EXIT_USAGE;
-    ok = model_take_inputs(r, w) && run_once(r, &first);
+    if (!run_check_shapes(r, w)) return BP_EXIT_USAGE;
+    ok = run_take_inputs(r, w) && run_model_once(r, &first);
     t = calloc(n + 1, sizeof *t);
     if (!t) abort();
-    for (size_t i = 0; ok && i < n; i++) ok = run_once(r, &t[i]);
+    for (size_t i = 0; ok && i < n; i++) ok = run_model_once(r, &t[i]);
     if (ok) model_report(r, w, first, t, n);
     free(t);
     if (!ok) return BP_EXIT_FAILED;
@@ -329,10 +160,9 @@ static uint64_t limit_of(double given, double unit)
     return isnan(given) ? 0 : given * unit < 1 ? 1 : (uint64_t)(given * unit);
 }
 
-static int model_load(struct run_model *r, const struct words *w)
+int run_open(struct run_model *r, const struct run_words *w)
 {
-    uint64_t seed = w->seed;
-    struct bp_model_options options = {.size = sizeof options, .weights_ctx = &seed,
+    struct bp_model_options options = {.size = sizeof options, .weights_ctx = &r->seed,
                                        .weights = w->weights ? run_weights : NULL,
                                        .fold_bytes = limit_of(w->fold_mib, 1 << 20),
                                        .run_bytes = limit_of(w->run_mib, 1 << 20),
@@ -341,8 +171,9 @@ static int model_load(struct run_model *r, const struct words *w)
     enum bp_status opened;
     double begin;
 
-    bp_watch_begin("run");
-    r->core = bp_tool_core("run", NULL);
+    r->seed = w->seed;
+    bp_watch_begin(run_command);
+    r->core = bp_tool_core(run_command, NULL);
     if (!r->core) return BP_EXIT_BROKEN;
     opened = bp_device_create(r->core, r->device_name, &r->device);
     if (opened || bp_stream_create(r->device, &r->stream)) {
@@ -355,10 +186,10 @@ static int model_load(struct run_model *r, const struct words *w)
         return BP_EXIT_FAILED;
     }
     r->load_s = bench_now() - begin;
-    return model_work(r, w);
+    return BP_EXIT_GOOD;
 }
 
-static void model_finish(struct run_model *r)
+void run_close(struct run_model *r)
 {
     for (uint32_t i = 0; r->in && i < r->n_in + r->n_out; i++) bp_model_value_finish(&r->in[i]);
     free(r->in);
@@ -368,8 +199,20 @@ static void model_finish(struct run_model *r)
     bp_core_destroy(r->core);
 }
 
+bool run_can_read(const char *path)
+{
+    struct stat data;
+
+    if (access(path, R_OK))
+        bp_complain(run_command, "'%s' can't be read: %s", path, strerror(errno));
+    else if (!stat(path, &data) && S_ISDIR(data.st_mode))
+        bp_complain(run_command, "'%s' is a folder: name the model's file in it", path);
+    else return true;
+    return false;
+}
+
 /* Checks the options that can be checked before the model is loaded. */
-static bool check_words(struct words *w, const struct run_model *r)
+static bool check_words(struct run_words *w, const struct run_model *r)
 {
     const struct {
         const char *option;
@@ -396,18 +239,13 @@ static bool check_words(struct words *w, const struct run_model *r)
         bp_complain("run", "--data %s: there is no such folder", w->data);
         return false;
     }
-    if (access(r->path, R_OK))
-        bp_complain("run", "'%s' can't be read: %s", r->path, strerror(errno));
-    else if (!stat(r->path, &data) && S_ISDIR(data.st_mode))
-        bp_complain("run", "'%s' is a folder: name the model's file in it", r->path);
-    else return true;
-    return false;
+    return run_can_read(r->path);
 }
 
 int bp_cmd_run(int argc, char **argv)
 {
     struct run_model r = {.device_name = "cpu:0", .rtol = 1e-3, .output = stdout};
-    struct words w = {.repeat = NAN, .fold_mib = NAN, .run_mib = NAN, .rounds = NAN,
+    struct run_words w = {.repeat = NAN, .fold_mib = NAN, .run_mib = NAN, .rounds = NAN,
                       .seconds = NAN};
     const struct bp_option options[] = {
         {"device", 0, BP_OPTION_TEXT, "DEV", "where (default cpu:0)", &r.device_name},
@@ -453,7 +291,8 @@ int bp_cmd_run(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (!check_words(&w, &r)) return BP_EXIT_USAGE;
     if (w.json) r.output = stderr; /* standard output gets the JSON only */
-    status = model_load(&r, &w);
-    model_finish(&r);
+    status = run_open(&r, &w);
+    if (!status) status = model_work(&r, &w);
+    run_close(&r);
     return status;
 }

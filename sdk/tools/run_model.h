@@ -18,10 +18,40 @@ struct run_model {
     uint32_t n_in, n_out;
     FILE *output; /* file for tables and results of checks */
     double load_s, rtol;
+    uint64_t seed; /* of --weights */
 };
+
+/* The options of the command line. */
+struct run_words {
+    struct bp_texts shapes;
+    const char *data, *profile, *weights; /* NULL if not given */
+    double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN if not given */
+    uint64_t seed;                                     /* parsed from weights */
+    bool verify, json;
+};
+
+/* The name of the command, for messages: "run", unless another command has set it. */
+extern const char *run_command;
 
 /* Prints "bp run: ", `what` and the message of the last failure. Returns false. */
 bool run_failed(const char *what);
+
+/* Whether the file of a model can be read; if not, prints why. */
+bool run_can_read(const char *path);
+
+/* Opens the device and loads the model; closes both, also after a failure. run_open returns the
+ * exit status. */
+int run_open(struct run_model *r, const struct run_words *words);
+void run_close(struct run_model *r);
+
+/* Runs the model once. seconds: time until the outputs exist. A failure is printed. */
+bool run_model_once(struct run_model *r, double *seconds);
+
+/* In run_inputs.c: checks each --shape; makes the inputs. A failure is printed. run_data_file: a
+ * file of --data, or NULL if it does not exist; the caller frees the path. */
+bool run_check_shapes(struct run_model *r, const struct run_words *words);
+bool run_take_inputs(struct run_model *r, const struct run_words *words);
+char *run_data_file(const struct run_words *words, const char *what, uint32_t i);
 
 /* In run_weights.c: a bp_model_weights function. Draws numbers with the initial distribution of He
  * et al. (normal, variance 2 / fan in) from the seed *ctx (uint64_t); statistics of normalisations
