@@ -150,7 +150,7 @@ static int model_work(struct run_model *r, const struct run_words *w)
     free(t);
     if (!ok) return BP_EXIT_FAILED;
     status = w->data ? model_check_outputs(r, w) : BP_EXIT_GOOD;
-    if (!status && w->profile) status = run_profile(r, w->profile);
+    if (!status && w->profile) status = run_profile(r, w);
     return status || !w->verify ? status : run_verify(r);
 }
 
@@ -173,6 +173,7 @@ int run_open(struct run_model *r, const struct run_words *w)
 
     r->seed = w->seed;
     bp_watch_begin(run_command);
+    if (w->dump) setenv("BP_DUMP_PASSES", w->dump, 1);
     r->core = bp_tool_core(run_command, NULL);
     if (!r->core) return BP_EXIT_BROKEN;
     opened = bp_device_create(r->core, r->device_name, &r->device);
@@ -211,6 +212,17 @@ bool run_can_read(const char *path)
     return false;
 }
 
+static bool read_roof(struct run_words *w)
+{
+    double gb, gflop;
+    char end;
+
+    if (sscanf(w->roof, "%lf,%lf%c", &gb, &gflop, &end) != 2 || !(gb > 0) || !(gflop > 0))
+        return false;
+    w->peak = (struct run_roof){1e9 * gb, 1e9 * gflop};
+    return true;
+}
+
 /* Checks the options that can be checked before the model is loaded. */
 static bool check_words(struct run_words *w, const struct run_model *r)
 {
@@ -233,6 +245,10 @@ static bool check_words(struct run_words *w, const struct run_model *r)
     if (w->weights && (*w->weights < '0' || *w->weights > '9' || *end || errno)) {
         bp_complain("run", "--weights %s: expected a seed, a number from 0 to 2^64 - 1",
                     w->weights);
+        return false;
+    }
+    if (w->roof && !read_roof(w)) {
+        bp_complain("run", "--roof %s: expected the GB and the GFLOP of a second: 20,150", w->roof);
         return false;
     }
     if (w->data && (stat(w->data, &data) || !S_ISDIR(data.st_mode))) {
@@ -263,7 +279,12 @@ int bp_cmd_run(int argc, char **argv)
          "in place of the model's: random, of a size that keeps values of a size (He)",
          &w.weights},
         {"profile", 0, BP_OPTION_OUTPUT, "FILE",
-         "a table by operator, and a trace of each node for Chrome's viewer", &w.profile},
+         "tables by operator and node, and a trace of each node for Chrome's viewer", &w.profile},
+        {"roof", 0, BP_OPTION_TEXT, "GB/S,GFLOP/S",
+         "peak of the device, for --profile (default: measured, in 0.2 s)", &w.roof},
+        {"dump-passes", 0, BP_OPTION_FOLDER, "DIR",
+         "write the program after each pass of the compiler, as text and for Graphviz",
+         &w.dump},
         {"max-fold", 0, BP_OPTION_NUMBER, "MIB",
          "refuse a model that makes more while it loads (default 1024 + 8 x weights)", &w.fold_mib},
         {"max-memory", 0, BP_OPTION_NUMBER, "MIB",

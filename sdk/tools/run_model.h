@@ -21,12 +21,18 @@ struct run_model {
     uint64_t seed; /* of --weights */
 };
 
+/* The most bytes and floating-point operations of a device in a second. */
+struct run_roof {
+    double bytes, flops;
+};
+
 /* The options of the command line. */
 struct run_words {
     struct bp_texts shapes;
-    const char *data, *profile, *weights; /* NULL if not given */
+    const char *data, *profile, *weights, *dump, *roof; /* NULL if not given */
     double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN if not given */
     uint64_t seed;                                     /* parsed from weights */
+    struct run_roof peak; /* parsed from roof */
     bool verify, json;
 };
 
@@ -52,6 +58,13 @@ bool run_model_once(struct run_model *r, double *seconds);
 bool run_check_shapes(struct run_model *r, const struct run_words *words);
 bool run_take_inputs(struct run_model *r, const struct run_words *words);
 char *run_data_file(const struct run_words *words, const char *what, uint32_t i);
+
+/* In run_roof.c: measures the peak of the device; 0: not known, since the device has no kernel. */
+void run_measure_roof(struct run_model *r, struct run_roof *out);
+
+/* In run_walk.c: the graph for the inputs; NULL if there is none, for example for inputs that are
+ * no tensors. in: room for the tensors of the inputs. */
+bool run_find_graph(struct run_model *r, struct bp_tensor **in, struct bp_graph **out_graph);
 
 /* In run_weights.c: a bp_model_weights function. Draws numbers with the initial distribution of He
  * et al. (normal, variance 2 / fan in) from the seed *ctx (uint64_t); statistics of normalisations
@@ -80,9 +93,9 @@ struct run_walk {
 /* Returns false after printing why the model could not be run. */
 bool run_walk(struct run_walk *walk);
 
-/* In run_profile.c: prints a table by operator, and writes a trace in Chrome's format to path.
- * Returns the exit status. */
-int run_profile(struct run_model *r, const char *path);
+/* In run_profile.c: prints tables by operator and node, and writes a trace in Chrome's format to
+ * the file of --profile. Returns the exit status. */
+int run_profile(struct run_model *r, const struct run_words *words);
 
 /* In run_verify.c: runs each call on the device and by the reference, from the same inputs. Returns
  * the exit status; BP_EXIT_FAILED if a result is wrong, constant or not finite, or no call has a

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_profile.c: measures the time of each operator call of a model. Each call is waited for, so
- * the sum is more than a run takes. */
+/* run_profile.c: measures the time of each launch of a model's compiled program, or, if runs do not
+ * launch from one, of each operator call, which is waited for. The sum is more than a run takes. */
 #include "run_model.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The total of all calls of an operator. */
+enum { NODES_SHOWN = 20 };
+
+/* The total of all calls of an operator, or of a node. */
 struct share {
-    const char *op;
-    uint64_t calls, bytes;
-    double seconds;
+    const char *name, *op; /* op: of a node's first call */
+    uint64_t calls;
+    double bytes, flops, seconds;
+    double roof; /* seconds that the peak of the device allows */
 };
 
 struct shares {
@@ -17,19 +20,48 @@ struct shares {
     size_t n;
 };
 
-static void profile_count(struct shares *s, const char *op, uint64_t bytes, double seconds)
+/* One run through the model. */
+struct profile {
+    struct shares ops, nodes;
+    struct run_roof peak;
+    cJSON *events;
+    double begin;
+};
+
+/* A call that has run. */
+struct profiled {
+    const char *node, *op;
+    double begin, seconds, bytes, flops;
+};
+
+/* The seconds that a call takes at least, if the device moves its bytes and does its operations at
+ * its peak, at the same time. */
+static double roof_seconds(const struct run_roof *peak, const struct profiled *call)
 {
+    double moves = peak->bytes > 0 ? call->bytes / peak->bytes : 0;
+    double works = peak->flops > 0 ? call->flops / peak->flops : 0;
+
+    return moves > works ? moves : works;
+}
+
+static void profile_count(struct shares *s, const char *name, const struct profiled *call,
+                          double roof)
+{
+    struct share *a;
     size_t i = 0;
 
-    while (i < s->n && strcmp(s->at[i].op, op)) i++;
+    while (i < s->n && strcmp(s->at[i].name, name)) i++;
     if (i == s->n) {
         s->at = realloc(s->at, ++s->n * sizeof *s->at);
         if (!s->at) abort();
-        s->at[i] = (struct share){.op = op};
+        s->at[i] = (struct share){.name = name, .op = call->op};
     }
-    s->at[i].calls++;
-    s->at[i].bytes += bytes;
-    s->at[i].seconds += seconds;
+    a = &s->at[i];
+    a->calls++;
+    a->bytes += call->bytes;
+    a->flops += call->flops;
+    a->seconds += call->seconds;
+    a->roof += roof;
 }
 
 static int by_time(const void *a, const void *b)
@@ -39,46 +71,82 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static void print_shares(struct shares *s, FILE *file)
+/* A rate, or "-" if it is not known. The caller frees it. */
+static char *rate_text(double amount, double seconds, double unit, const char *after)
 {
-    static const char *const headings[] = {"operator", "calls", "ms", "share", "bytes"};
+    if (!(amount > 0) || !(seconds > 0)) return bp_text_format("-");
+    return bp_text_format("%.1f%s", amount / seconds / unit, after);
+}
+
+/* The cells behind the name, and the operator of a node. */
+static void print_share(struct bp_table *table, const struct share *a, double all, bool is_node)
+{
+    char *cell[9] = {bp_text_format("%.60s", a->name)};
+    int n = 1;
+
+    cell[n++] = is_node ? bp_text_format("%s", a->op)
+                        : bp_text_format("%llu", (unsigned long long)a->calls);
+    cell[n++] = bp_text_format("%.3f", 1e3 * a->seconds);
+    cell[n++] = bp_text_format("%.1f %%", 100 * a->seconds / (all > 0 ? all : 1));
+    cell[n++] = bp_bytes_text((uint64_t)a->bytes);
+    cell[n++] = rate_text(a->bytes, a->seconds, 1e9, "");
+    cell[n++] = rate_text(a->flops, a->seconds, 1e9, "");
+    cell[n++] = rate_text(a->roof, a->seconds, 0.01, " %");
+    bp_table_row(table, (const char *const *)cell, NULL);
+    while (n) free(cell[--n]);
+}
+
+static void print_shares(struct shares *s, bool is_node, FILE *file)
+{
+    const char *const headings[] = {is_node ? "node" : "operator", is_node ? "operator" : "calls",
+                                    "ms", "share", "bytes", "GB/s", "GFLOP/s", "roof"};
     struct bp_table table;
     double all = 0;
 
     for (size_t i = 0; i < s->n; i++) all += s->at[i].seconds;
     if (s->n) qsort(s->at, s->n, sizeof *s->at, by_time);
-    bp_table_init(&table, 5, headings);
-    for (size_t i = 0; i < s->n; i++) {
-        const struct share *a = &s->at[i];
-        char *calls = bp_text_format("%llu", (unsigned long long)a->calls);
-        char *ms = bp_text_format("%.3f", 1e3 * a->seconds);
-        char *share = bp_text_format("%.1f %%", 100 * a->seconds / (all > 0 ? all : 1));
-        char *bytes = bp_bytes_text(a->bytes);
-        bp_table_row(&table, (const char *const[]){a->op, calls, ms, share, bytes}, NULL);
-        free(calls);
-        free(ms);
-        free(share);
-        free(bytes);
-    }
+    bp_table_init(&table, sizeof headings / sizeof *headings, headings);
+    for (size_t i = 0; i < s->n && (!is_node || i < NODES_SHOWN); i++)
+        print_share(&table, &s->at[i], all, is_node);
     bp_table_write(&table, file, 0);
     bp_table_finish(&table);
 }
 
-static void add_event(cJSON *events, const struct run_walk *walk, const char *op, double ts,
-                      uint64_t bytes)
+static void print_profile(struct profile *p, FILE *file)
+{
+    print_shares(&p->ops, false, file);
+    fprintf(file, "\n");
+    print_shares(&p->nodes, true, file);
+    if (p->nodes.n > NODES_SHOWN)
+        fprintf(file, "and %zu nodes that take less\n", p->nodes.n - NODES_SHOWN);
+    fprintf(file, "\nroof: the share of the peak that the bytes or operations allow: %.1f GB/s, "
+            "%.1f GFLOP/s\n", 1e-9 * p->peak.bytes, 1e-9 * p->peak.flops);
+}
+
+static void add_event(cJSON *events, const struct profiled *call, double ts)
 {
     cJSON *event = cJSON_CreateObject(), *args = cJSON_CreateObject();
 
-    bp_json_text(event, "name", walk->name);
-    bp_json_text(event, "cat", op);
+    bp_json_text(event, "name", call->node);
+    bp_json_text(event, "cat", call->op);
     bp_json_text(event, "ph", "X");
     cJSON_AddNumberToObject(event, "ts", 1e6 * ts);
-    cJSON_AddNumberToObject(event, "dur", 1e6 * walk->seconds);
+    cJSON_AddNumberToObject(event, "dur", 1e6 * call->seconds);
     cJSON_AddNumberToObject(event, "pid", 1);
     cJSON_AddNumberToObject(event, "tid", 1);
-    cJSON_AddNumberToObject(args, "bytes", (double)bytes);
+    cJSON_AddNumberToObject(args, "bytes", call->bytes);
+    if (call->flops > 0) cJSON_AddNumberToObject(args, "flops", call->flops);
     cJSON_AddItemToObject(event, "args", args);
     cJSON_AddItemToArray(events, event);
+}
+
+static void profile_add(struct profile *p, const struct profiled *call)
+{
+    double roof = roof_seconds(&p->peak, call);
+
+    profile_count(&p->ops, call->op, call, roof);
+    profile_count(&p->nodes, call->node, call, roof);
+    add_event(p->events, call, call->begin - p->begin);
 }
 
 static bool write_trace(cJSON *events, const char *path)
@@ -111,38 +179,88 @@ static uint64_t profile_bytes_of(struct bp_tensor *const *t, uint32_t n)
     return bytes;
 }
 
-/* One run through the model. */
-struct profile {
-    struct shares shares;
-    cJSON *events;
-    double begin;
-};
-
+/* A call that ran node by node. */
 static void add_call(struct run_walk *walk, const struct bp_watched *call)
 {
-    struct profile *p = walk->ctx;
-    uint64_t bytes = profile_bytes_of(call->in, call->n_in) +
-                     profile_bytes_of(call->out, call->n_out);
+    struct profiled seen = {walk->name, call->op->name, walk->begin, walk->seconds, 0, 0};
 
-    profile_count(&p->shares, call->op->name, bytes, walk->seconds);
-    add_event(p->events, walk, call->op->name, walk->begin - p->begin, bytes);
+    seen.bytes = (double)(profile_bytes_of(call->in, call->n_in) +
+                          profile_bytes_of(call->out, call->n_out));
+    profile_add(walk->ctx, &seen);
 }
 
-int run_profile(struct run_model *r, const char *path)
+/* A launch of the program. */
+static void add_launch(void *ctx, const struct bp_watched_launch *launch)
 {
-    struct profile p = {.events = NULL};
-    struct run_walk walk = {.r = r, .after = add_call, .ctx = &p};
-    bool ok = true;
+    const struct bp_launch_info *info = launch->info;
+    double seconds = 1e-9 * (double)launch->ns;
+    struct profiled seen = {info->node, info->op, bench_now() - seconds, seconds,
+                            (double)(info->read + info->written), (double)info->flops};
 
-    for (int round = 0; ok && round < 2; round++) { /* the first one also makes plans */
-        cJSON_Delete(p.events);
-        free(p.shares.at);
-        p = (struct profile){.events = cJSON_CreateArray(), .begin = bench_now()};
-        ok = run_walk(&walk);
+    profile_add(ctx, &seen);
+}
+
+/* Finds the program whose launches runs of this stream and these inputs make; NULL: they go node by
+ * node. */
+static struct bp_program *find_program(struct run_model *r)
+{
+    struct bp_tensor **in = calloc(r->n_in + 1, sizeof *in);
+    struct bp_program *program = NULL;
+    bool ok = bp_stream_get_flags(r->stream) & BP_STREAM_INLINE;
+
+    if (!in) abort();
+    for (uint32_t i = 0; i < r->n_in; i++) {
+        ok = ok && r->in[i].kind == BP_MODEL_TENSOR;
+        if (ok) in[i] = r->in[i].at[0];
     }
-    if (ok) print_shares(&p.shares, r->output);
-    free(p.shares.at);
-    if (ok) return write_trace(p.events, path) ? BP_EXIT_GOOD : BP_EXIT_BROKEN;
-    cJSON_Delete(p.events);
-    return BP_EXIT_FAILED;
+    if (ok && (bp_model_program(r->model, in, r->n_in, &program) || bp_program_compile(program)))
+        program = NULL;
+    free(in);
+    return program;
+}
+
+/* Runs the model once, from its program if there is one. */
+static bool profile_run(struct run_model *r, struct profile *p, struct bp_program *program)
+{
+    struct run_walk walk = {.r = r, .after = add_call, .ctx = p};
+    double seconds;
+    bool ok;
+
+    if (!program) return run_walk(&walk);
+    if (bp_program_watch(program, add_launch, p)) return run_failed("watch");
+    ok = run_model_once(r, &seconds);
+    (void)bp_program_watch(program, NULL, NULL); /* cannot fail for a valid program */
+    if (!ok || cJSON_GetArraySize(p->events)) return ok;
+    return run_walk(&walk); /* the run went node by node, for example since inputs overlap */
+}
+
+static void profile_clear(struct profile *p)
+{
+    cJSON_Delete(p->events);
+    free(p->ops.at);
+    free(p->nodes.at);
+    *p = (struct profile){.peak = p->peak};
+}
+
+int run_profile(struct run_model *r, const struct run_words *w)
+{
+    struct bp_program *program = find_program(r);
+    struct profile p = {.peak = w->peak};
+    bool ok = true;
+    int status = BP_EXIT_FAILED;
+
+    if (!w->roof) run_measure_roof(r, &p.peak);
+    for (int round = 0; ok && round < 2; round++) { /* the first one also makes plans */
+        profile_clear(&p);
+        p.events = cJSON_CreateArray();
+        p.begin = bench_now();
+        ok = profile_run(r, &p, program);
+    }
+    if (ok) {
+        print_profile(&p, r->output);
+        status = write_trace(p.events, w->profile) ? BP_EXIT_GOOD : BP_EXIT_BROKEN;
+        p.events = NULL;
+    }
+    profile_clear(&p);
+    return status;
 }

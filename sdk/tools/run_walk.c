@@ -51,9 +51,7 @@ static bool walk_run(struct run_walk *walk)
     return ok;
 }
 
-/* Finds the graph for these inputs; NULL if there is none, for example for inputs that are no
- * tensors. */
-static bool find_graph(struct run_model *r, struct bp_tensor **in, struct bp_graph **out_graph)
+bool run_find_graph(struct run_model *r, struct bp_tensor **in, struct bp_graph **out_graph)
 {
     *out_graph = NULL;
     for (uint32_t i = 0; i < r->n_in; i++) {
@@ -72,7 +70,7 @@ bool run_walk(struct run_walk *walk)
 
     if (!in) abort();
     walk->calls = walk->nodes = 0;
-    ok = find_graph(r, in, &graph) &&
+    ok = run_find_graph(r, in, &graph) &&
          (!bp_stream_watch(r->stream, walk_see, walk) || run_failed("watch"));
     if (ok) ok = graph ? walk_graph(walk, graph, in) : walk_run(walk);
     (void)bp_stream_watch(r->stream, NULL, NULL); /* cannot fail for a valid stream */

@@ -241,8 +241,10 @@ def profiled(m):
     done = m.run(path, "--profile", trace)
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
     yield "--profile prints a table by operator", done, done.returncode == 0 and \
-        rows.get("operator") == ["operator", "calls", "ms", "share", "bytes"] and rows["neg"][1] == "2" and \
-        rows["exp"][1] == "1" and rows["exp"][5:] == ["48", "bytes"]
+        rows.get("operator") == ["operator", "calls", "ms", "share", "bytes", "GB/s", "GFLOP/s", "roof"] and \
+        rows["neg"][1] == "2" and rows["exp"][1] == "1" and rows["exp"][5:7] == ["48", "bytes"]
+    yield "and a table by node", done, rows.get("node") == ["node", "operator", "ms", "share", "bytes", "GB/s", "GFLOP/s", "roof"] and \
+        [rows[n][1] for n in "ney"] == ["neg", "exp", "neg"]
     with open(trace, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     yield "--profile writes each node's begin and length", done, \

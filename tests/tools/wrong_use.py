@@ -265,6 +265,8 @@ def arguments_about_models():
         ([*good, "--max-seconds", "-1"], 2, "--max-seconds -1: expected more than 0"),
         ([*good, "--weights", "x"], 2, "expected a seed"),
         ([*good, "--profile", "folder"], 4, "--profile 'folder' cannot be written"),
+        ([*good, "--roof", "20"], 2, "--roof 20: expected the GB and the GFLOP of a second"),
+        ([*good, "--roof", "20,-1"], 2, "--roof 20,-1: expected"),
         (["onnx-test", "none"], 2, "none: there is no such folder"),
         (["onnx-test", "good.onnx"], 2, "good.onnx: there is no such folder"),
         (["onnx-test", "folder"], 2, "there is no KIND/NAME/model.onnx below it"),
