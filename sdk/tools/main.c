@@ -22,8 +22,10 @@ static const struct command {
     {"bench", bp_cmd_bench, "DEV", "measure a device", true},
 #ifdef BP_ONNX
     {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device", true},
+    {"program", bp_cmd_program, "MODEL.onnx", "show the compiled program of an ONNX model", true},
     {"onnx-test", bp_cmd_onnx_test, "DIR", "test a device with ONNX's models", true},
 #endif
+    {"passes", bp_cmd_passes, "[--json]", "the passes of the compiler of programs"},
     {"ccl-bench", bp_cmd_ccl_bench, "[-n N]", "measure collective calls", true},
     {"launch", bp_cmd_launch, "-n N CMD", "run a command as the ranks of a job"},
     {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},

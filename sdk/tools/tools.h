@@ -30,10 +30,12 @@ int bp_cmd_new_plugin(int argc, char **argv);
 int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
 int bp_cmd_launch(int argc, char **argv);
+int bp_cmd_passes(int argc, char **argv);
 int bp_cmd_ccl_bench(int argc, char **argv);
 /* Only if sdk/onnx is built. */
 int bp_cmd_onnx_test(int argc, char **argv);
 int bp_cmd_run(int argc, char **argv);
+int bp_cmd_program(int argc, char **argv);
 int bp_ops_onnx(void); /* ops_onnx.c: `bp ops --onnx` */
 
 /* Commands that bp runs in child processes of itself; -h does not show them. */

@@ -9,6 +9,7 @@ Prints one TAP line for each test: the exit status and the printed text.
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -259,6 +260,55 @@ def profiled(m):
         "verified: 3 of 3" in done.stderr and "operator" in done.stderr
 
 
+def compiled(m):
+    """Tests bp program and bp run --dump-passes, and --profile of a program: nodes that a pass merged are one launch."""
+    w = np.random.default_rng(1).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    path = m.write("merged", [kit.node("Conv", "x w", "c", pads=[1, 1, 1, 1]), kit.node("Add", "c x", "s"), kit.node("Relu", "s", "y")],
+                   {"x": [1, 16, 8, 8]}, {"y": [1, 16, 8, 8]}, [kit.const("w", w)])
+    dot, trace, folder = (os.path.join(m.path, name) for name in ("program.dot", "merged.json", "passes"))
+
+    def show(*words, **env):
+        return subprocess.run([m.bp, "program", *words], capture_output=True, text=True, check=False, timeout=50,
+                              env={**os.environ, **env})
+
+    done = show(path, "--device", "cpu", "--dot", dot)
+    yield "bp program prints passes, memory and launches", done, done.returncode == 0 and "nodes recorded" in done.stdout and \
+        "fused_conv" in done.stdout and "in an arena of" in done.stdout and re.search(r"^epilogue +2 ", done.stdout, re.M)
+    with open(dot, encoding="utf-8") as file:
+        text = file.read()
+    yield "--dot is a graph", done, text.startswith("digraph program {") and "fused_conv\\nc\\ns\\ny\\n" in text and "-> o0" in text
+    done = show(path, "--json")
+    said = json.loads(done.stdout) if done.returncode == 0 else {}
+    merged = [n for n in said.get("launches", []) if n["operator"] == "fused_conv"]
+    yield "JSON names the merged nodes, and the place of each tensor", done, said.get("compiled") is True and len(merged) == 1 and \
+        merged[0]["merges"] == ["c", "s", "y"] and merged[0]["flops"] == 2 * 1024 * 144 and \
+        merged[0]["outputs"][0]["memory"] in ("arena", "result") and merged[0]["inputs"][1]["memory"] == "constant"
+    done = show(path, "--json", BP_PASSES="none")
+    said = json.loads(done.stdout) if done.returncode == 0 else {}
+    yield "without passes nothing is merged", done, {n["operator"] for n in said.get("launches", [])} >= {"conv", "add", "relu"} and \
+        not any(p["ran"] for p in said["passes"])
+    done = show(m.write("of_data", [kit.node("NonZero", "x", "i")], {"x": [4]}, {"i": [1, None]}))
+    yield "a program that is not compiled has a reason", done, done.returncode == 0 and "depend on data" in done.stdout
+    for name, words, status, word in (("no file", ["/nowhere.onnx"], 2, "bp program: '/nowhere.onnx' can't be read"),
+                                      ("another extent", [path, "--shape", "x=1x16x8x9"], 2, "bp program: --shape"),
+                                      ("no such device", [path, "--device", "orchestra"], 3, "orchestra")):
+        done = show(*words)
+        yield f"bp program, {name}: exit status {status}", done, done.returncode == status and word in done.stderr
+    done = m.run(path, "--profile", trace, "--dump-passes", folder, "--roof", "10,100")
+    with open(trace, encoding="utf-8") as file:
+        events = [e for e in json.load(file)["traceEvents"] if e["cat"] == "fused_conv"]
+    yield "--profile of a program has its launches", done, len(events) == 1 and events[0]["args"]["flops"] == 2 * 1024 * 144 and \
+        "10.0 GB/s, 100.0 GFLOP/s" in done.stdout
+    yield "--dump-passes writes the program before and after each pass", done, \
+        {"0-00-recorded.txt", "0-00-recorded.dot", "0-01-clean.txt"} <= set(os.listdir(folder))
+    done = m.run(path, "--roof", "fast")
+    yield "--roof of another form", done, done.returncode == 2 and "--roof fast: expected" in done.stderr
+    done = subprocess.run([m.bp, "passes"], capture_output=True, text=True, check=False)
+    yield "bp passes lists them", done, done.returncode == 0 and re.search(r"^epilogue +\w", done.stdout, re.M)
+    done = subprocess.run([m.bp, "passes", "--json"], capture_output=True, text=True, check=False)
+    yield "bp passes --json", done, [p["name"] for p in json.loads(done.stdout)][0] == "clean"
+
+
 def fell_back(m, plugins):
     """Tests the table of calls for which the device has no kernel, as text and JSON, and the warning."""
     path = m.write("fallbacks", [kit.node("Exp", "x", "e"), kit.node("Exp", "e", "f"), kit.node("Neg", "f", "y")],
@@ -295,6 +345,7 @@ def results(m, plugins):
     yield from words(m)
     yield from statuses(m)
     yield from profiled(m)
+    yield from compiled(m)
 
 
 def main():

@@ -103,13 +103,14 @@ def write_files():
             file.write(content)
 
 
-COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "onnx-test", "ccl-bench", "launch"]
+COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "program", "onnx-test",
+            "passes", "ccl-bench", "launch"]
 
 
 def commands_here():
-    """run and onnx-test are not built without ONNX's schema."""
+    """run, program and onnx-test are not built without ONNX's schema."""
     shown = [line.split()[0] for line in bp("-h").out.split("\n") if line.startswith("  ")]
-    expect(set(shown) <= set(COMMANDS) and len(shown) >= len(COMMANDS) - 2, f"another list of commands: {shown}")
+    expect(set(shown) <= set(COMMANDS) and len(shown) >= len(COMMANDS) - 3, f"another list of commands: {shown}")
     return shown
 
 
@@ -267,6 +268,12 @@ def arguments_about_models():
         ([*good, "--profile", "folder"], 4, "--profile 'folder' cannot be written"),
         ([*good, "--roof", "20"], 2, "--roof 20: expected the GB and the GFLOP of a second"),
         ([*good, "--roof", "20,-1"], 2, "--roof 20,-1: expected"),
+        (["program", "good.onnx", "--device", "nowhere"], 3, "there are: stage"),
+        (["program", "good.onnx", "--device", "stage", "--shape", "x=5"], 2, "bp program: --shape x=5: the model says"),
+        (["program", "none.onnx", "--device", "stage"], 2, "bp program: 'none.onnx' can't be read"),
+        (["program", "folder", "--device", "stage"], 2, "name the model's file in it"),
+        (["program", "good.onnx", "--device", "stage", "--dot", "folder"], 4, "--dot 'folder' cannot be written"),
+        (["passes", "word"], 2, "word"),
         (["onnx-test", "none"], 2, "none: there is no such folder"),
         (["onnx-test", "good.onnx"], 2, "good.onnx: there is no such folder"),
         (["onnx-test", "folder"], 2, "there is no KIND/NAME/model.onnx below it"),
