@@ -112,7 +112,7 @@ static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, uin
     struct bp_compilation c = {.ir = ir};
     enum bp_status status = pass->run(&c);
 
-    if (status) return status;
+    if (status) return bp_error_more(status, "pass %s: %s", pass->name, bp_error_message());
     bp_ir_resolve(ir);
     ir->pass[number] = (struct bp_ir_pass){c.changes, ir->living, true};
     if (!validate) return BP_OK;
