@@ -77,8 +77,9 @@ bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *te
                         struct bp_match *out);
 
 /* pattern_attrs.c: whether the attributes of a node have the values of a pattern's text, and all
- * others their defaults. rank: of its first input, for axes that count from the last. */
-bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, uint32_t rank);
+ * others their defaults. in: the type of its first input, or NULL. Axes may count from its last
+ * one; numbers agree to 14 digits if its dtype is f64, otherwise to 6. */
+bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, const struct bp_view *in);
 
 /* Fills an attribute struct that has its default values from a result's text. BP_ERR_INTERNAL: the
  * text is wrong. Lists are not supported. */

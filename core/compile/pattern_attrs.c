@@ -75,8 +75,11 @@ static bool list_is(const struct bp_dims *list, const struct setting *s, uint32_
     return at >= end;
 }
 
-static bool setting_holds(const struct bp_node *node, const struct setting *s, uint32_t rank)
+static bool setting_holds(const struct bp_node *node, const struct setting *s,
+                          const struct bp_view *in)
 {
+    uint32_t rank = in ? in->rank : 0;
+    double near = in && in->dtype == BP_F64 ? 1e-14 : 1e-6;
     const struct bp_attr *a = bp_attr_find(&node->row->info, s->name, s->n_name);
     struct bp_dims list;
     double wanted, is;
@@ -93,7 +96,7 @@ static bool setting_holds(const struct bp_node *node, const struct setting *s, u
         if (is < 0) is += rank;
         if (wanted < 0) wanted += rank;
     }
-    return is == wanted || fabs(is - wanted) <= 1e-6 * fabs(wanted);
+    return is == wanted || fabs(is - wanted) <= near * fabs(wanted);
 }
 
 /* An attribute that the text does not name must have its default value. */
@@ -116,13 +119,13 @@ static bool others_are_default(const struct bp_node *node, const char *text)
     return true;
 }
 
-bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, uint32_t rank)
+bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, const struct bp_view *in)
 {
     const char *at = text;
     struct setting s;
 
     while (text && setting_next(&at, &s))
-        if (!setting_holds(node, &s, rank)) return false;
+        if (!setting_holds(node, &s, in)) return false;
     return others_are_default(node, text);
 }
 

@@ -95,11 +95,10 @@ static bool match_add(struct bp_match *match, uint32_t n)
 
 static bool attrs_match(const struct bp_ir *ir, const struct bp_node *node, const char *text)
 {
-    uint32_t rank = node->n_in && node->in[0] != BP_NO_VALUE
-                        ? ir->value[node->in[0]].type->view.rank
-                        : 0;
+    bool has_input = node->n_in && node->in[0] != BP_NO_VALUE;
 
-    return bp_pattern_check_attrs(node, text, rank);
+    return bp_pattern_check_attrs(node, text,
+                                  has_input ? &ir->value[node->in[0]].type->view : NULL);
 }
 
 /* Inputs that the term does not list must be absent. */

@@ -143,9 +143,10 @@ static void take_given(struct execution *e, struct bp_tensor *const *out)
 
     for (uint32_t i = 0; i < g->n_output; i++) {
         uint32_t v = g->output[i];
-        if (out[i] && !(updates && out[i]->view.flags & BP_VIEW_STRIDED) && g->value[v].kind == BP_VALUE_RESULT && !e->value[v] &&
-            !g->node[g->value[v].node].row->is_view && !g->node[g->value[v].node].row->updates &&
-            !meets_input(e, out[i]))
+        bool strided = out[i] && out[i]->view.flags & BP_VIEW_STRIDED;
+        if (out[i] && !(updates && strided) && g->value[v].kind == BP_VALUE_RESULT &&
+            !e->value[v] && !g->node[g->value[v].node].row->is_view &&
+            !g->node[g->value[v].node].row->updates && !meets_input(e, out[i]))
             e->value[v] = bp_tensor_retain(out[i]);
     }
 }

@@ -57,9 +57,8 @@ struct text_graph {
     uint32_t dtype, rank; /* of values whose type is not stated, of inputs and constants */
     int64_t shape[4], constant_shape[4];
     uint32_t constant_rank;
-    char
-        special; /* inputs with this first letter have NaN, infinities, zeros of both signs and large
-                     numbers; 0: none */
+    char special; /* first letter of the inputs that have NaN, infinities, zeros of both signs and
+                     large numbers; 0: none */
     bool apart;  /* calls with equal text are separate nodes */
     struct text_edit edit;
     /* Found in the text: */

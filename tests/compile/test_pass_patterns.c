@@ -93,34 +93,38 @@ Test(patterns, each_result_has_its_attributes)
     }
 }
 
+#define SWISH(sixth) "mul(mul(x, clip(add(x, 3); min=0, max=6)), " sixth ")"
+#define SIGMOID(sixth) "mul(x, hard_sigmoid(x; slope=" sixth ", offset=0.5))"
+
 /* A number that an exporter has rounded matches if the dtype has no more digits. */
 Test(patterns, numbers_match_to_the_digits_of_their_dtype)
 {
     static const struct {
         uint32_t dtype;
-        const char *number;
+        const char *text;
         bool matches;
     } cases[] = {
-        {BP_F32, "0.1666667", true},
-        {BP_F32, "0.16666", false},
-        {BP_F64, "0.1666666666666667", true},
-        {BP_F64, "0.16666667", false},
-        {BP_F16, "0.1666", true},
-        {BP_F16, "0.1670", false},
+        {BP_F32, SWISH("0.1666667"), true},
+        {BP_F32, SWISH("0.16666"), false},
+        {BP_F64, SWISH("0.1666666666666667"), true},
+        {BP_F64, SWISH("0.16666667"), false},
+        {BP_F16, SWISH("0.1666"), true},
+        {BP_F16, SWISH("0.1670"), false},
+        {BP_F32, SIGMOID("0.1666667"), true},
+        {BP_F32, SIGMOID("0.16666"), false},
+        {BP_F64, SIGMOID("0.16666666666666667"), true},
+        {BP_F64, SIGMOID("0.16666667"), false},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct text_graph g = text_begin();
         struct pass_run run;
-        char text[128];
         g.dtype = cases[i].dtype;
-        snprintf(text, sizeof text, "mul(mul(x, clip(add(x, 3); min=0, max=6)), %s)",
-                 cases[i].number);
-        text_record(&g, text);
+        text_record(&g, cases[i].text);
         pass_begin(&g, &run);
         pass_apply(&run, bp_pass_recognise);
         cr_assert_eq(pass_has(run.ops, "hard_swish"), cases[i].matches, "%s, %s: %s",
-                     bp_dtype_name(cases[i].dtype), cases[i].number, run.ops);
+                     bp_dtype_name(cases[i].dtype), cases[i].text, run.ops);
         pass_finish(&run);
         pass_check_values(&g, pattern_terms);
         text_finish(&g);
