@@ -19,28 +19,13 @@ const struct bp_pass bp_pass_list[] = {
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 _Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");
 
-/* Whether a list of words that are separated by commas has this word. */
-static bool list_has(const char *list, const char *word, size_t n)
-{
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (!strncmp(at, word, n) && (!at[n] || at[n] == ',')) return true;
-    }
-    return false;
-}
-
-bool bp_compile_checks(const char *word)
-{
-    return list_has(bp_env_get("BP_VALIDATE"), word, strlen(word));
-}
-
 /* BP_PASSES: "none", or names that begin with "-" for passes to leave out. */
 static bool is_left_out(const char *setting, const struct bp_pass *pass)
 {
     char word[64];
     int n = snprintf(word, sizeof word, "-%s", pass->name);
 
-    return list_has(setting, "none", 4) || list_has(setting, word, (size_t)n);
+    return bp_setting_has(setting, "none", 4) || bp_setting_has(setting, word, (size_t)n);
 }
 
 /* Warns about a name in BP_PASSES that no pass has. */

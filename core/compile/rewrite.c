@@ -115,27 +115,39 @@ static double element_as_double(const void *data, uint32_t dtype, int64_t i)
     }
 }
 
+static bool copy_constant(struct bp_tensor *t, void *data)
+{
+    uint64_t bytes = (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
+    struct bp_stream *reader;
+    enum bp_status status;
+
+    if (bp_stream_create_with(t->device, BP_STREAM_INLINE, &reader)) return false;
+    status = bp_tensor_read(reader, t, data, bytes);
+    bp_stream_destroy(reader);
+    return status == BP_OK;
+}
+
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
 {
     struct bp_tensor *t = ir->value[value].constant;
     const uint64_t dtypes =
         BP_M(F32) | BP_M(F64) | BP_M(F16) | BP_M(BF16) | BP_M(I32) | BP_M(I64);
-    struct bp_stream *reader;
-    enum bp_status status;
-    void *data;
+    const void *data;
+    void *copy = NULL;
 
     if (!bp_ir_is_frozen(ir, value) || t->view.count > most || !(dtypes >> t->view.dtype & 1))
         return false;
-    data = malloc((size_t)t->view.count * 8 + 1);
-    if (!data) return false;
-    status = bp_stream_create_with(t->device, BP_STREAM_INLINE, &reader);
-    if (status == BP_OK) {
-        status = bp_tensor_read(reader, t, data,
-                                (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8));
-        bp_stream_destroy(reader);
+    data = t->view.data;
+    if (!t->device->host_visible || t->view.flags & BP_VIEW_STRIDED) {
+        copy = malloc((size_t)t->view.count * 8 + 1);
+        if (!copy || !copy_constant(t, copy)) {
+            free(copy);
+            return false;
+        }
+        data = copy;
     }
-    for (int64_t i = 0; status == BP_OK && i < t->view.count; i++)
+    for (int64_t i = 0; i < t->view.count; i++)
         out[i] = element_as_double(data, t->view.dtype, i);
-    free(data);
-    return status == BP_OK;
+    free(copy);
+    return true;
 }

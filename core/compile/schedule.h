@@ -9,7 +9,9 @@
 
 #include <backplane/program.h>
 
-/* Whether BP_VALIDATE has a word: "passes", "order" or "arena". */
+/* settings.c: whether a list of words that are separated by commas, or NULL, has this word; whether
+ * BP_VALIDATE has it: "passes", "passes-values", "order" or "arena". */
+bool bp_setting_has(const char *list, const char *word, size_t n);
 bool bp_compile_checks(const char *word);
 
 /* The memory that a value lies in. */

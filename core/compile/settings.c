@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* settings.c: reads the environment variables of the compiler. */
+#include "schedule.h"
+
+#include <string.h>
+
+bool bp_setting_has(const char *list, const char *word, size_t n)
+{
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, word, n) && (!at[n] || at[n] == ',')) return true;
+    }
+    return false;
+}
+
+bool bp_compile_checks(const char *word)
+{
+    return bp_setting_has(bp_env_get("BP_VALIDATE"), word, strlen(word));
+}
