@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_roof.c: finds the peak of a device for the roofline: the bytes that it moves and the
- * floating-point operations that it does in a second. A copy of 32 MiB and a product of f32
+ * floating-point operations that it does in a second. A copy of 64 MiB and a product of f32
  * matrices are repeated for 0.1 s each, and the fastest of them counts. */
 #include "run_model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_ELEMENTS = 8 << 20, MATRIX = 768 };
+enum { COPY_ELEMENTS = 16 << 20, MATRIX = 768 };
 static const double measure_s = 0.1;
 
 /* Creates a tensor of zeros; a product of zeros takes as long as any other. */

@@ -3,6 +3,8 @@
 #include "fixture.h"
 
 #include <backplane/kernel.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -223,6 +225,49 @@ Test(program_seen, a_watcher_sees_each_launch_in_order)
     OK(bp_program_watch(s.program, NULL, NULL));
     run_once(&s);
     cr_assert_eq(w.launches, info.launches, "a watcher that was removed was called");
+    seen_finish(&s);
+}
+
+enum {
+    THREADS = 4,
+    RUNS = 50
+};
+
+/* Counts launches of runs on several threads. */
+static void watcher_count(void *ctx, const struct bp_watched_launch *launch)
+{
+    atomic_fetch_add((_Atomic uint32_t *)ctx, launch->info->n_out ? 1 : 1000);
+}
+
+static void *thread_run(void *arg)
+{
+    struct seen *s = arg;
+    struct bp_tensor *x = tensor_of(&s->f, BP_F32, 4, SHAPE(1, 16, 8, 8), NULL), *z = NULL;
+    struct bp_stream *stream;
+
+    OK(bp_stream_create(s->f.device, &stream));
+    for (int i = 0; i < RUNS; i++) OK(bp_program_run(s->program, stream, &x, 1, &z, 1));
+    OK(bp_stream_synchronize(stream));
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(z);
+    bp_stream_destroy(stream);
+    return NULL;
+}
+
+Test(program_seen, a_watcher_sees_runs_of_several_threads)
+{
+    struct seen s = seen_begin();
+    struct bp_program_info info = {.size = sizeof info};
+    _Atomic uint32_t launches = 0;
+    pthread_t thread[THREADS];
+
+    OK(bp_program_compile(s.program));
+    OK(bp_program_get_info(s.program, &info));
+    OK(bp_program_watch(s.program, watcher_count, &launches));
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, thread_run, &s), 0);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    cr_assert_eq(launches, THREADS * RUNS * info.launches, "%u launches", launches);
     seen_finish(&s);
 }
 
