@@ -55,8 +55,8 @@ PASSES = [
     # Epilogues.
     ("the producer has other readers", EPILOGUE, "if (value->kind != BP_VALUE_RESULT || value->uses != 1) return false;",
      "if (value->kind != BP_VALUE_RESULT) return false;", "epilogue"),
-    ("a second activation replaces the first", EPILOGUE, "if (!m->kind || has_activation(node)) return false;",
-     "if (!m->kind) return false;", "epilogue"),
+    ("a second activation replaces the first", EPILOGUE, "if (!m->kind || has_activation(node) ||",
+     "if (!m->kind ||", "epilogue"),
     ("inputs of the producer may be updated", EPILOGUE, "if (!bp_ir_is_stable(ir, m->in[p])) return false;", "", "epilogue"),
     ("a residual may be updated", EPILOGUE, "!find_producer(ir, v, m) || !bp_ir_is_stable(ir, r) ||",
      "!find_producer(ir, v, m) ||", "epilogue"),

@@ -90,8 +90,8 @@ BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_
 
 /* ---- the work of the compiler ---- */
 
-/* Compiles the program now, unless a run has. BP_ERR_UNSUPPORTED: it cannot be compiled, and the
- * message states why. Any thread may call it. */
+/* Compiles the program now, for its runs on inline streams, unless a run has. Any thread may call
+ * it. BP_ERR_UNSUPPORTED: it cannot be compiled, and the message states why. */
 BP_API enum bp_status bp_program_compile(struct bp_program *program);
 
 /* A pass of the compiler. The texts are constant data. */
