@@ -237,8 +237,8 @@ Test(graph, a_view_of_an_input_is_written_over_that_input)
     graph_finish(&r);
 }
 
-/* An update of a value reaches the reshape of that value, also if the app gives a strided tensor for
- * the value: y = -x, v = reshape(y), y -= x / 4. */
+/* An update of a value reaches the reshape of that value, also if the app gives a strided tensor
+ * for the value: y = -x, v = reshape(y), y -= x / 4. */
 Test(graph, an_update_reaches_the_view_of_a_strided_output)
 {
     struct recorded r = graph_begin();
