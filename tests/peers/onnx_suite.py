@@ -14,13 +14,15 @@ DEVICES = ("cpu", "xpu")
 WRITE_SECONDS, RUN_SECONDS = 300, 600
 BUDGETS = {"write": 60, "cpu": 30, "xpu": 180}
 FLOOR = re.compile(r"floor (?P<device>\w+) (?P<least>\d+)")
+# A lack is an operator, an element type or an opset; anything else is a fault of what is there.
+LACK = r"operator [\w.]+ of opset \d+|element type \d+ \(\w+\)|opset \d+(?: of [\w.]+)?"
 ENTRY = re.compile(r"(?:(?P<device>cpu|xpu):)?(?P<id>onnx/\S+) "
-                   r"""(?:unsupported (?P<lack>\S.*)|xfail (?P<wrong>"[^"]+" \S.*))""")
+                   rf"""(?:unsupported (?P<lack>{LACK})|xfail (?P<wrong>"[^"]+" \S.*))""")
 HEAD = """\
 # The models of the package onnx (peers.txt has its version) that do not pass, written by `./dev peers update onnx-suite`.
 #   floor DEVICE N                  at least N models pass on the device
-#   [DEVICE:]ID unsupported LACK    LACK is the missing operator, type or feature that the first line of the message names;
-#                                   without DEVICE the line is about both devices
+#   [DEVICE:]ID unsupported LACK    LACK is the missing operator, element type or opset that the first line of the message
+#                                   names; no other reason is allowed. Without DEVICE the line is about both devices
 #   [DEVICE:]ID xfail "TEXT" REASON the message begins with TEXT; people write these lines, and the command keeps them
 """
 

@@ -271,6 +271,8 @@ CHECKS = {
     "a list that is printed from cases": list_of_cases,
     "a line of the suite's list without a reason": lambda: refuses_list(
         onnx_suite.parse_list, "onnx/node/a unsupported \n", ":1"),
+    "a lack that is no operator, element type or opset": lambda: refuses_list(
+        onnx_suite.parse_list, "onnx/node/a unsupported kernel of conv\n", ":1"),
     "a model that is right": lambda: of_model(["right"] * 3, "right") == (3, 0, 0),
     "a model with a wrong output": lambda: of_model(["right", "output 1.0: differs", "right"], "right") == (2, 1, 0),
     "a model with a shape too few": lambda: of_model(["right"] * 2, "right") == (2, 1, 0),
