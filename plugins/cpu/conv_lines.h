@@ -264,14 +264,16 @@ static void conv_lines(void *arg, int64_t task)
 }
 
 /* Whether the columns of b are between those of a, in the same lines of the result, so that
- * conv_line_pairs computes both: the even and the odd columns of a stride of 2. With the 16
- * registers of AVX2 and SSE, products of many taps are faster apart. */
+ * conv_line_pairs computes both: the even and the odd columns of a stride of 2. In a result of one
+ * column, parts of neighbouring lines are as close, but may differ in their number of lines. With
+ * the 16 registers of AVX2 and SSE, products of many taps are faster apart. */
 static bool conv_is_pair(const struct conv_call *a, const struct conv_call *b)
 {
     enum { PAIR_TAPS = VECTOR == 64 ? LINE_TAPS : 128 };
 
     return conv_has_lines(&a->p) && conv_has_lines(&b->p) && a->p.k == b->p.k &&
            a->p.k <= PAIR_TAPS && a->p.m > FEW_ROWS && b->c == a->c + 1 &&
+           !memcmp(a->p.image.position, b->p.image.position, 3 * sizeof *a->p.image.position) &&
            a->p.c_column.stride[3] == 2 && b->p.c_column.stride[3] == 2;
 }
 

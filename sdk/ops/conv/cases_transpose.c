@@ -19,6 +19,7 @@ static const struct {
     {"2d.small", "1x2x2x3", "2x2x2x2", {1, 2, 1}, ONES, {0, 1, 0, 1, 0, 0}, NO_MORE, 1, false},
     {"2d.small-gaps", "1x1x2x2", "1x2x1x2", {3, 2, 1}, {1, 3, 1}, {0, 1, 0, 0, 0, 0}, {2, 2, 0}, 1,
      false},
+    {"2d.narrow-odd", "2x3x4x1", "3x5x2x1", {2, 2, 1}, ONES, NO_PAD, {1, 0, 0}, 1, false},
     {"1d", "2x3x17", "3x4x3", ONES, ONES, NO_PAD, NO_MORE, 1, true},
     {"1d.stride", "1x3x9", "3x5x4", {3, 1, 1}, ONES, {2, 0, 0, 1, 0, 0}, {2, 0, 0}, 1, false},
     {"2d.one", "1x1x1x1", "1x1x1x1", ONES, ONES, NO_PAD, NO_MORE, 1, true},
