@@ -164,8 +164,9 @@ static bool memory_add(const struct onednn *dnnl, struct memories *to, int arg,
 static bool memory_set(const struct onednn *dnnl, struct memories *m, int i, void *data)
 {
     if (m->at[i] == data) return true;
+    if (dnnl->dnnl_memory_set_data_handle(m->arg[i].memory, data)) return false;
     m->at[i] = data;
-    return !dnnl->dnnl_memory_set_data_handle(m->arg[i].memory, data);
+    return true;
 }
 
 static void memories_finish(const struct onednn *dnnl, struct memories *memories)

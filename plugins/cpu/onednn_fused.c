@@ -185,6 +185,7 @@ static void epilogue_divide(const struct bp_prep *prep, struct onednn_epilogue *
 
     if (!y->count || bytes < whole || bytes / (uint64_t)y->shape[0] < image) return;
     if (!e->add && !e->activate) return;
+    if (y->stride[0] * y->shape[0] != y->count) e->flat = false; /* an image is not contiguous */
     e->images = y->shape[0];
     e->x_step = (uint64_t)x->stride[0] * size;
     e->y_step = (uint64_t)y->stride[0] * size;

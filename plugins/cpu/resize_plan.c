@@ -279,12 +279,13 @@ static bool resize_is_columns_first(const struct resize_plan *p)
 
 /* One axis of lines, which may have only one line, and lines of contiguous elements. */
 static enum bp_status resize_plan_weights(struct resize_plan *p, const struct resize_args **arg,
-                                          bool wide)
+                                          uint8_t dtype)
 {
     static const struct resize_args alone = {.mode = RESIZE_LINEAR, .in = 1, .out = 1, .num = 1,
                                              .den = 1, .shrink = 1, .reach = 1};
     enum bp_status status;
     int64_t most = p->x_line > p->y_line ? p->x_line : p->y_line;
+    bool wide = dtype == BP_F64, is_half = !wide && dtype != BP_F32;
 
     if (!p->lines) {
         p->line[0] = (struct resize_axis){.in = 1, .out = 1};
@@ -298,7 +299,8 @@ static enum bp_status resize_plan_weights(struct resize_plan *p, const struct re
         status = resize_columns_init(p, wide);
     if (status) return status;
     p->columns_first = p->has_columns && resize_is_columns_first(p);
-    p->room = (most + 15) / 16 * 16;
+    /* Without columns, f32 and f64 are added up in the result itself. */
+    p->room = p->has_columns || is_half ? (most + 15) / 16 * 16 : 0;
     p->part = p->room * (p->line[0].w.taps + 2) * (wide ? 8 : 4);
     p->part += (8 * p->line[0].w.taps + 63) / 64 * 64;
     return p->part < INT64_C(1) << 26 ? BP_OK : BP_ERR_UNSUPPORTED;
@@ -317,6 +319,9 @@ static enum bp_status resize_plan_nearest(struct resize_plan *p, const struct re
 {
     struct resize_axis *column = &p->column;
 
+    for (int i = 0; i < p->lines; i++)
+        if (p->line[i].out > TABLE_MOST) return BP_ERR_UNSUPPORTED;
+    if (p->has_columns && p->y_line > TABLE_MOST) return BP_ERR_UNSUPPORTED;
     for (int i = 0; i < p->lines; i++) {
         p->line[i].at = resize_offsets(p, arg[i], p->line[i].x_step);
         if (!p->line[i].at) return BP_ERR_MEMORY;
@@ -378,7 +383,7 @@ static enum bp_status resize_prepare(struct cpu *self, const struct bp_prep *pre
     if (!p) status = BP_ERR_MEMORY;
     else if (resize_sort_axes(&c, p, nearest ? RESIZE_LINES : 1, arg))
         status = nearest ? resize_plan_nearest(p, arg)
-                         : resize_plan_weights(p, arg, c.x->dtype == BP_F64);
+                         : resize_plan_weights(p, arg, c.x->dtype);
     if (status == BP_OK) {
         int64_t lines = resize_lines(p), most = EACH * (int64_t)(prep->width ? prep->width : 1);
         p->parts = lines < most ? lines : most;
