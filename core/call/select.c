@@ -63,11 +63,12 @@ static const char *select_unfit(const struct bp_invocation *inv, const struct bp
     return NULL;
 }
 
-/* Returns the kernel rows of the call's operator, a part of the entry's list, best first. */
-static const struct bp_kernel **rows_of(const struct bp_invocation *inv, uint32_t *out_n)
+/* Returns the kernel rows of an operator, a part of the entry's list, best first. */
+static const struct bp_kernel **rows_of(const struct bp_device *device, const struct bp_opdef *row,
+                                        uint32_t *out_n)
 {
-    const struct bp_plugin_entry *entry = inv->device->entry;
-    uintptr_t op = (uintptr_t)inv->row->info.name;
+    const struct bp_plugin_entry *entry = device->entry;
+    uintptr_t op = (uintptr_t)row->info.name;
     uint32_t low = 0, high = entry->n_kernel, end;
 
     while (low < high) {
@@ -75,7 +76,7 @@ static const struct bp_kernel **rows_of(const struct bp_invocation *inv, uint32_
         if ((uintptr_t)entry->kernel_best[middle]->op < op) low = middle + 1;
         else high = middle;
     }
-    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == inv->row->info.name;)
+    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == row->info.name;)
         end++;
     *out_n = end - low;
     return entry->kernel_best ? entry->kernel_best + low : NULL;
@@ -85,7 +86,7 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
 {
     const struct bp_plugin_entry *entry = inv->device->entry;
     uint32_t n;
-    const struct bp_kernel **rows = rows_of(inv, &n);
+    const struct bp_kernel **rows = rows_of(inv->device, inv->row, &n);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_kernel *k = rows[i];
@@ -94,6 +95,20 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
             fits &= !(inv->bound >> v & 1) || k->types[v] >> inv->dtype[v] & 1;
         if (fits && (!inv->kernel || !strcmp(k->name, inv->kernel))) return true;
     }
+    return false;
+}
+
+bool bp_select_has_dtype(const struct bp_device *device, const struct bp_opdef *row,
+                         uint32_t dtype)
+{
+    const struct bp_plugin_entry *entry = device->entry;
+    uint32_t n;
+    const struct bp_kernel **rows = rows_of(device, row, &n);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (rows[i]->types[BP_VAR_T] >> dtype & 1 &&
+            !entry->kernel_reason[rows[i] - entry->kernel])
+            return true;
     return false;
 }
 
@@ -189,7 +204,7 @@ static enum bp_status select_none(const struct bp_invocation *inv, const struct 
     size_t used = 0;
     uint32_t n, passed = 0;
 
-    row = rows_of(inv, &n);
+    row = rows_of(inv->device, inv->row, &n);
     for (uint32_t i = 0; i < n; i++) {
         const char *why;
         if (!is_wanted(inv, row[i])) continue;
@@ -217,7 +232,7 @@ static enum bp_status select_of(const struct bp_invocation *inv, const struct bp
     const struct bp_kernel **row;
     uint32_t n;
 
-    row = rows_of(inv, &n);
+    row = rows_of(inv->device, inv->row, &n);
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status;
         if ((inv->prefer && !strcmp(row[i]->name, inv->prefer)) != preferred) continue;

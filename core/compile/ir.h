@@ -83,7 +83,7 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
                             uint32_t n_kill);
 
 /* Replaces a node by its decomposition for inputs of these types; the row has one. *out_forwards: a
- * result is an input, so that bp_ir_resolve must be called. */
+ * result is an input or a view of one, so that bp_ir_resolve must be called. */
 enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t node, const struct bp_view *const *in,
                             bool *out_forwards);
 

@@ -74,6 +74,7 @@ void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by)
 
 void bp_ir_resolve(struct bp_ir *ir)
 {
+    for (uint32_t v = 0; v < ir->n_value; v++) ir->value[v].same = bp_ir_same(ir, v);
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
         struct bp_node *node = &ir->node[n].call;
         for (uint32_t i = 0; i < node->n_in; i++)
@@ -223,6 +224,7 @@ enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t n, const struct bp_view *
     if (status) return status;
     for (; first < ir->n_node; first++) bp_ir_find_roots_of(ir, first);
     *out_forwards = false;
-    for (uint32_t i = 0; i < n_to; i++) *out_forwards |= ir->value[to[i]].same != to[i];
+    for (uint32_t i = 0; i < n_to; i++)
+        *out_forwards |= ir->value[to[i]].same != to[i] || ir->value[to[i]].root != to[i];
     return BP_OK;
 }

@@ -105,12 +105,23 @@ void bp_ir_print(const struct bp_ir *ir, FILE *to)
     fprintf(to, "\n");
 }
 
+/* Writes a name inside quotes of Graphviz. */
+static void print_quoted(const char *name, FILE *to)
+{
+    for (; *name; name++) {
+        if (*name == '"' || *name == '\\') fputc('\\', to);
+        fputc(*name, to);
+    }
+}
+
 void bp_ir_print_dot(const struct bp_ir *ir, FILE *to)
 {
     fprintf(to, "digraph program {\n  node [shape=box];\n");
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
         const struct bp_node *node = &ir->node[n].call;
-        fprintf(to, "  n%u [label=\"%s\\n%s\"];\n", n, node->row->info.name, node->name);
+        fprintf(to, "  n%u [label=\"%s\\n", n, node->row->info.name);
+        print_quoted(node->name, to);
+        fprintf(to, "\"];\n");
         for (uint32_t i = 0; i < node->n_in; i++) {
             const struct bp_ir_value *v = node->in[i] == BP_NO_VALUE ? NULL
                                                                      : &ir->value[node->in[i]];

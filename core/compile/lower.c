@@ -242,6 +242,17 @@ static bool may_overwrite(const struct bp_lowering *l, const struct bp_node *nod
     return true;
 }
 
+/* Whether an output may be placed over a view of memory: an output of the graph only over all of
+ * it, so that the app does not keep a large block for a small tensor. */
+static bool may_keep(const struct bp_lowering *l, uint32_t out, uint32_t in)
+{
+    struct bp_scheduled_value **value = l->schedule->value;
+    const struct bp_scheduled_value *root = value[value[in]->root];
+
+    return l->last_read[l->schedule->ir->value[out].root] != read_by_app ||
+           (!value[in]->offset && value[in]->bytes == root->bytes);
+}
+
 /* Places outputs in the memory of inputs that are not read later, where the kernel allows it. Only
  * calls of one launch are considered: the steps of a decomposition may read an input again. */
 static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
@@ -259,7 +270,7 @@ static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
         if (share < 0 || out[i] == BP_NO_VALUE || !bp_invocation_in(l->inv, (uint32_t)share))
             continue;
         input = node->in_at[share];
-        if (may_overwrite(l, node, input) &&
+        if (may_overwrite(l, node, input) && may_keep(l, node->out[i], l->in[input]) &&
             bp_same_type(&value[out[i]]->type.view, &value[l->in[input]]->type.view))
             bp_lower_set_view(l->schedule, out[i], l->in[input], 0);
     }

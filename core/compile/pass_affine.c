@@ -306,7 +306,7 @@ enum bp_status bp_pass_affine(struct bp_compilation *c)
     enum bp_status status = BP_OK;
     uint32_t found = 1;
 
-    for (int round = 0; round < 4 && found && status == BP_OK; round++) {
+    while (found && status == BP_OK) {
         found = affine_round(c, &status);
         c->changes += found;
         if (status == BP_OK && found) status = bp_pass_fold(c);

@@ -47,14 +47,29 @@ static uint64_t hash_mix(uint64_t h, uint64_t word)
     return (h ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29;
 }
 
+/* Adds an attribute to a hash: its words, or the entries of its list. */
+static uint64_t attr_hash(uint64_t h, const struct bp_attr *a, const void *attrs)
+{
+    const char *field = (const char *)attrs + a->offset;
+    struct bp_dims list;
+
+    if (a->kind != BP_ATTR_DIMS) {
+        for (uint32_t i = 0; i < a->count; i++) h = hash_mix(h, bp_attrs_word(field, i));
+        return h;
+    }
+    memcpy(&list, field, sizeof list);
+    for (int64_t i = 0; i < list.n; i++) h = hash_mix(h, (uint64_t)list.at[i]);
+    return hash_mix(h, (uint64_t)list.n);
+}
+
 static uint64_t node_hash(const struct bp_ir *ir, const struct bp_node *node)
 {
     uint64_t h = hash_mix((uintptr_t)node->row, node->want);
 
     for (uint32_t i = 0; i < node->n_in; i++)
         h = hash_mix(h, node->in[i] == BP_NO_VALUE ? BP_NO_VALUE : bp_ir_same(ir, node->in[i]));
-    for (uint64_t m = node->attrs ? node->row->key_words : 0; m; m &= m - 1)
-        h = hash_mix(h, bp_attrs_word(node->attrs, (uint32_t)__builtin_ctzll(m)));
+    for (uint32_t i = 0; node->attrs && i < node->row->info.n_attr; i++)
+        h = attr_hash(h, &node->row->info.attr[i], node->attrs);
     return h;
 }
 

@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most rounds: a result may be a part of another pattern. */
-enum {
-    ROUNDS = 8
-};
-
 /* Of patterns with one last operator, those with more nodes come first. */
 const struct bp_pattern bp_pattern_list[] = {
     {"silu", "mul(x, sigmoid(x))", "swish(x)"},
@@ -158,12 +153,33 @@ static enum bp_status read_patterns(struct read_pattern *read)
     return BP_OK;
 }
 
-/* Whether the result is a value of the match and must stay a tensor of its own. */
+/* Whether the result is a value of the match and must stay a tensor of its own: the app gets it, or
+ * a node updates it. */
 static bool loses_output(const struct bp_ir *ir, const struct read_pattern *pattern, uint32_t n)
 {
     uint32_t root = ir->value[ir->node[n].call.out[0]].root;
 
-    return pattern->result.node[0].kind != BP_TERM_CALL && ir->value[root].returned;
+    return pattern->result.node[0].kind != BP_TERM_CALL &&
+           (ir->value[root].returned || ir->value[root].updated);
+}
+
+/* Whether the device runs the operators of the result, by kernels or as other operators. Without
+ * that the whole program could not be compiled. */
+static bool device_has_result(const struct bp_ir *ir, const struct read_pattern *pattern,
+                              uint32_t n)
+{
+    uint32_t dtype = ir->value[ir->node[n].call.out[0]].type->view.dtype;
+
+    for (uint32_t i = 0; i < pattern->result.n_node; i++) {
+        const struct bp_pattern_node *term = &pattern->result.node[i];
+        const struct bp_opdef *row;
+        char name[64];
+        if (term->kind != BP_TERM_CALL) continue;
+        snprintf(name, sizeof name, "%.*s", (int)term->length, term->text);
+        row = bp_opdef_find(name);
+        if (row && !row->decompose && !bp_select_has_dtype(ir->device, row, dtype)) return false;
+    }
+    return true;
 }
 
 /* Replaces the first match of a pattern at node n. */
@@ -173,7 +189,7 @@ static bool recognise_node(struct bp_ir *ir, const struct read_pattern *read, ui
 
     for (int i = 0; i < PATTERNS; i++)
         if (bp_pattern_matches(ir, &read[i].match, n, &match) && !loses_output(ir, &read[i], n) &&
-            match_replace(ir, &read[i], &match))
+            device_has_result(ir, &read[i], n) && match_replace(ir, &read[i], &match))
             return true;
     return false;
 }
@@ -203,7 +219,7 @@ enum bp_status bp_pass_recognise(struct bp_compilation *c)
                                 : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     uint32_t found = 1;
 
-    for (int round = 0; status == BP_OK && found && round < ROUNDS; round++) {
+    while (status == BP_OK && found) { /* a result may be a part of another pattern */
         found = recognise_round(c->ir, read);
         c->changes += found;
     }

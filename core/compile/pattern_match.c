@@ -20,7 +20,7 @@ struct matching {
 };
 
 /* Whether all elements of a frozen constant are one number. A NaN is none: attributes that are NaN
- * do not make NaN of an operator's result. */
+ * do not make NaN of an operator's result. Nor is an integer that a double may round. */
 static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_number)
 {
     int64_t n = ir->value[v].type->view.count;
@@ -29,6 +29,7 @@ static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_numb
 
     for (int64_t i = 1; alike && i < n; i++) alike = element[i] == element[0];
     alike = alike && !isnan(element[0]);
+    alike = alike && (ir->value[v].type->view.dtype != BP_I64 || fabs(element[0]) < 0x1p53);
     if (alike) *out_number = element[0];
     free(element);
     return alike;

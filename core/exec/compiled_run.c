@@ -78,13 +78,15 @@ bool bp_schedule_fits(const struct bp_schedule *s, const struct bp_stream *strea
 
 /* ---- results ---- */
 
-/* Returns the app's tensor for a result, if there is one of its type. */
+/* Returns the app's tensor for a result, if there is one of its type. The tensor given for a view
+ * of another output is not used: that output would lie in it too. */
 static struct bp_tensor *given_result(const struct bp_schedule *s, uint32_t root,
                                       struct bp_tensor *const *out)
 {
     for (uint32_t o = 0; o < s->ir->n_output; o++) {
         const struct bp_scheduled_value *value = s->value[s->output[o]];
-        if (out[o] && value->root == root && !value->offset &&
+        bool is_view = s->ir->value[s->ir->output[o]].root != s->ir->output[o];
+        if (out[o] && !is_view && value->root == root && !value->offset &&
             bp_same_type(&out[o]->view, &value->type.view) && value->bytes == s->value[root]->bytes)
             return out[o];
     }

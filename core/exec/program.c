@@ -309,9 +309,11 @@ static struct bp_schedule *program_schedule(struct bp_program *p, struct bp_stre
     if (p->schedule) fits = bp_schedule_fits(p->schedule, stream, in, out);
     if (!stream->inline_device)
         snprintf(p->why_not, sizeof p->why_not, "the stream is not inline, or is watched");
-    else if (p->uncompilable)
+    else if (!p->schedule)
         snprintf(p->why_not, sizeof p->why_not, "%s", p->uncompiled);
-    else if (!fits)
+    else if (bp_stream_refuses_calls(stream))
+        snprintf(p->why_not, sizeof p->why_not, "the stream has failed or was cancelled");
+    else if (!fits && p->schedule)
         snprintf(p->why_not, sizeof p->why_not,
                  "a tensor is strided, of another type, overlaps another one, or must not be "
                  "written");

@@ -27,6 +27,7 @@ struct bp_program {
     bool compiled, uncompilable;    /* the last run launched from the schedule; it has none */
     char why_not[512];              /* why the last run was not a compiled one */
     char uncompiled[512];           /* why there is no schedule, if uncompilable */
+    enum bp_status failure;       /* of the compilation that `uncompiled` is about */
     struct bp_schedule_watch watch;
 };
 

@@ -20,10 +20,16 @@ void bp_program_make_schedule(struct bp_program *p)
     enum bp_status status;
 
     if (p->schedule || p->uncompilable) return;
+    if (!p->device->is_inline) {
+        p->failure = BP_ERR_UNSUPPORTED;
+        snprintf(p->uncompiled, sizeof p->uncompiled, "%s has no inline streams", p->device->name);
+        return;
+    }
     before = strdup(bp_error_message());
     status = program_lower(p);
     if (status) {
-        p->uncompilable = true;
+        p->uncompilable = status != BP_ERR_MEMORY; /* a later run may find memory */
+        p->failure = status;
         snprintf(p->uncompiled, sizeof p->uncompiled, "%s", bp_error_message());
         snprintf(p->why_not, sizeof p->why_not, "%s", p->uncompiled);
         bp_core_log(p->device->core, status == BP_ERR_INTERNAL ? BP_LOG_ERROR : BP_LOG_INFO,
@@ -40,7 +46,7 @@ enum bp_status bp_program_compile(struct bp_program *p)
     if (!bp_program_is(p)) return bp_not_a("program");
     pthread_mutex_lock(&p->lock);
     bp_program_make_schedule(p);
-    if (!p->schedule) status = bp_error(BP_ERR_UNSUPPORTED, "%s", p->uncompiled);
+    if (!p->schedule) status = bp_error(p->failure, "%s", p->uncompiled);
     pthread_mutex_unlock(&p->lock);
     return status;
 }

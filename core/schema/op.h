@@ -183,6 +183,10 @@ enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *
 
 /* Whether the device has a kernel row for the call's dtypes that has all of these flags. */
 bool bp_select_has(const struct bp_invocation *inv, uint32_t flags);
+/* Whether the device has a usable kernel row for an operator of which type variable T is bound to a
+ * dtype. */
+bool bp_select_has_dtype(const struct bp_device *device, const struct bp_opdef *row,
+                         uint32_t dtype);
 
 /* Whether an input of the call is broadcast: its shape is not that of output 0. Only operators that
  * broadcast have such inputs. */

@@ -30,8 +30,7 @@ PASSES = [
     ("NaN is a number", MATCH, "    alike = alike && !isnan(element[0]);\n", "", "patterns"),
     ("-0 is 0", MATCH, "if (b == 0) return a == 0 && !signbit(a);", "if (b == 0) return a == 0;", "patterns"),
     ("an output may go away", RECOGNISE,
-     "return pattern->result.node[0].kind != BP_TERM_CALL && ir->value[root].returned;",
-     "return pattern->result.node[0].kind != BP_TERM_CALL && ir->value[root].updated;", "patterns"),
+     "(ir->value[root].returned || ir->value[root].updated);", "ir->value[root].updated;", "patterns"),
     # Factors and shifts of channels.
     ("the product has other readers", AFFINE, "ir->value[v].kind != BP_VALUE_RESULT || ir->value[v].uses != 1",
      "ir->value[v].kind != BP_VALUE_RESULT", "affine"),

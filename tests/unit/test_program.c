@@ -268,6 +268,80 @@ Test(program, an_update_of_a_constant_passed_as_input_is_refused)
     compiled_finish(&c);
 }
 
+/* A product with 1 is no copy where a node updates it: the input keeps its contents. */
+Test(program, an_update_of_a_product_with_one_leaves_the_input_alone)
+{
+    struct compiled c = compiled_begin();
+    struct bp_tensor *one = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(1, 1)), *x, *y = NULL;
+    struct bp_tensor *rate = tensor_of(&c.f, BP_F32, 1, SHAPE(1), F32(1)), *u = NULL, *z = NULL;
+    struct bp_tensor *in = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(2, 3)), *out = NULL;
+
+    OK(bp_tensor_freeze(one));
+    OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(2), &x));
+    OK(bp_op_mul(c.scope, x, one, &y));
+    OK(bp_op_sgd(c.scope, y, one, rate, &u));
+    OK(bp_op_neg(c.scope, u, &z));
+    OK(bp_graph_output(c.graph, z, NULL));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    OK(bp_program_run(c.program, c.f.stream, &in, 1, &out, 1));
+    cr_assert_eq(info_of(&c).compiled, 1, "%s", info_of(&c).not_compiled);
+    expect_bytes(&c.f, out, F32(-1, -2), 8);
+    expect_bytes(&c.f, in, F32(2, 3), 8);
+    bp_tensor_destroy(one), bp_tensor_destroy(rate), bp_tensor_destroy(in);
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(u), bp_tensor_destroy(z);
+    bp_tensor_destroy(out);
+    compiled_finish(&c);
+}
+
+/* The tensor given for a view is the app's: another output does not lie in it. */
+Test(program, a_tensor_given_for_a_view_is_no_other_output)
+{
+    struct compiled c = compiled_begin();
+    struct bp_reshape_attrs reshape = {.size = sizeof reshape, .shape = {SHAPE(2, 1), 2}};
+    struct bp_tensor *given = tensor_of(&c.f, BP_F32, 2, SHAPE(2, 1), F32(0, 0));
+    struct bp_tensor *in = tensor_of(&c.f, BP_F32, 1, SHAPE(2), F32(2, 3)), *x, *y = NULL;
+    struct bp_tensor *v = NULL, *out[2] = {NULL, given};
+
+    OK(bp_graph_input(c.graph, "x", BP_F32, 1, SHAPE(2), &x));
+    OK(bp_op_add(c.scope, x, x, &y));
+    OK(bp_op_reshape(c.scope, y, NULL, &reshape, &v));
+    OK(bp_graph_output(c.graph, y, NULL));
+    OK(bp_graph_output(c.graph, v, NULL));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    OK(bp_program_run(c.program, c.f.stream, &in, 1, out, 2));
+    cr_assert_eq(info_of(&c).compiled, 1, "%s", info_of(&c).not_compiled);
+    expect_bytes(&c.f, given, F32(4, 6), 8);
+    OK(bp_tensor_write(c.f.stream, given, F32(7, 7), 8));
+    expect_bytes(&c.f, out[0], F32(4, 6), 8);
+    bp_tensor_destroy(out[0]), bp_tensor_destroy(given), bp_tensor_destroy(in);
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(v);
+    compiled_finish(&c);
+}
+
+/* Bounds of clip are doubles, so that a large integer is none. */
+Test(program, large_bounds_of_integers_stay_exact)
+{
+    struct compiled c = compiled_begin();
+    const int64_t large = INT64_C(9007199254740993);
+    struct bp_tensor *low = tensor_of(&c.f, BP_I64, 1, SHAPE(1), &(const int64_t){0});
+    struct bp_tensor *high = tensor_of(&c.f, BP_I64, 1, SHAPE(1), &large), *y = NULL, *z = NULL;
+    struct bp_tensor *x, *out = NULL;
+    struct bp_tensor *in = tensor_of(&c.f, BP_I64, 1, SHAPE(1), &(const int64_t){INT64_MAX});
+
+    OK(bp_tensor_freeze(low));
+    OK(bp_tensor_freeze(high));
+    OK(bp_graph_input(c.graph, "x", BP_I64, 1, SHAPE(1), &x));
+    OK(bp_op_maximum(c.scope, x, low, &y));
+    OK(bp_op_minimum(c.scope, y, high, &z));
+    OK(bp_graph_output(c.graph, z, NULL));
+    OK(bp_program_create(c.graph, c.f.device, &c.program));
+    OK(bp_program_run(c.program, c.f.stream, &in, 1, &out, 1));
+    expect_bytes(&c.f, out, &large, 8);
+    bp_tensor_destroy(low), bp_tensor_destroy(high), bp_tensor_destroy(in), bp_tensor_destroy(x);
+    bp_tensor_destroy(y), bp_tensor_destroy(z), bp_tensor_destroy(out);
+    compiled_finish(&c);
+}
+
 /* No fused operator takes integers: the product and the addition stay. */
 Test(program, products_of_integers_are_compiled)
 {

@@ -7,17 +7,23 @@
  * done once, results that nothing reads are not computed (nor are their faults reported), what
  * depends on frozen constants only is computed in advance, and expressions become operators with
  * one kernel, such as a convolution with its norm, additions and activation. Results may differ
- * from those of bp_graph_run by roundings; NaN and infinities stay. Then kernels are chosen, and
- * the intermediate results get fixed places in one block of memory, the arena, which results with
- * separate lifetimes share. Constants that are not frozen (bp_tensor_freeze) are read in each run,
- * and nothing is computed from them in advance. Later runs launch the kernels one after the other,
- * without look-ups and allocations. Several threads may run a compiled program at the same time:
- * each run has its own arena. The program keeps idle arenas until memory runs out. The following is
- * not compiled: operators whose extents depend on data (BP_OP_BOUND), and calls that run on another
- * device. A run goes node by node if an input is strided or lies in other memory than
- * BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a node updates a tensor that
- * overlaps another one, if the stream is watched (bp_stream_watch), and if there is no memory for
- * an arena.
+ * from those of bp_graph_run by roundings; NaN and infinities stay, unless an intermediate result
+ * overflows or underflows in one of the two only. Then kernels are chosen, and the intermediate
+ * results get fixed places in one block of memory, the arena, which results with separate lifetimes
+ * share. Later runs launch the kernels one after the other, without look-ups and allocations.
+ *
+ * Freeze weights (bp_tensor_freeze) before the first run or bp_program_compile: constants that are
+ * not frozen then are read in each run, nothing is computed from them in advance, and freezing
+ * later changes nothing.
+ *
+ * Several threads may run a compiled program at the same time: each run has its own arena, and the
+ * program keeps up to 8 idle ones until memory runs out. Runs that update the same constant must
+ * not overlap. The following is not compiled: operators whose extents depend on data (BP_OP_BOUND),
+ * calls that run on another device, calls for which the library copies tensors or converts indices,
+ * and a node that updates memory that it reads. A run goes node by node if an input is strided or
+ * lies in other memory than BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a
+ * node updates a tensor that overlaps another one or must not be written, if the stream is watched
+ * (bp_stream_watch), has failed or was cancelled, and if there is no memory for an arena.
  *
  * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
  * whole, at the cost of one launch. The first run on a stream goes node by node. The second
@@ -47,8 +53,9 @@ BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device
 BP_API void bp_program_destroy(struct bp_program *program);
 
 /* Runs the program on a stream of its device, with the arguments and the results of bp_graph_run.
- * Any thread may call it. Compiled runs may run at the same time; other concurrent runs of one
- * program run one after the other.
+ * Any thread may call it. Runs on inline streams may run at the same time; concurrent runs of one
+ * program on other streams run one after the other. After a failed run the contents of the given
+ * outputs are undefined, and updates that nodes made before the failure stay.
  *
  * A replay copies the inputs to memory of the program, after the stream's earlier work, and copies
  * the results from there to the outputs: new tensors, or the tensors in out. Each run may therefore
