@@ -11,7 +11,7 @@
 enum {
     GRAPHS = 100,  /* of a case */
     NODES = 48,    /* at most */
-    VALUES = 3 + NODES,
+    VALUES = 3 + 3 * NODES,
     OUTPUTS = 4,
     RUNS = 3,      /* of each program */
     ROWS = 6,      /* of the inputs */
@@ -156,11 +156,26 @@ static bool record_node(struct random_graph *r, struct bp_scope *scope)
     return record_other(r, scope, i);
 }
 
+/* Adds the sum of the last value to *total, a value of one element (0: there is none yet), so that
+ * the value is read soon and its memory is reused. */
+static bool record_total(struct random_graph *r, struct bp_scope *scope, uint32_t *total)
+{
+    const int64_t axes[2] = {0, 1};
+    struct bp_sum_attrs sum = {.size = sizeof sum, .axes = {axes, 2}, .keep = 1};
+    struct bp_tensor *t = NULL, *both = NULL;
+    bool good = value_add(r, bp_op_sum(scope, r->value[r->n_value - 1], &sum, &t), "sum", &t);
+
+    if (good && *total)
+        good = value_add(r, bp_op_add(scope, r->value[*total], t, &both), "add", &both);
+    *total = r->n_value - 1;
+    return good;
+}
+
 static bool random_record(struct random_graph *r)
 {
     const int64_t shape[2] = {ROWS, COLUMNS};
     struct bp_scope *scope = bp_graph_scope(r->g.graph);
-    uint32_t nodes = 3 + random_below(r, NODES - 3);
+    uint32_t nodes = 3 + random_below(r, NODES - 3), total = 0;
     bool good = true;
 
     for (int i = 0; good && i < 2; i++) {
@@ -171,10 +186,13 @@ static bool random_record(struct random_graph *r)
     r->of_weight[2] = true;
     memcpy(r->shape[2], shape, sizeof shape);
     r->n_value = 3;
-    while (good && r->n_value < nodes) good = record_node(r, scope);
+    for (uint32_t n = 0; good && n < nodes; n++) {
+        good = record_node(r, scope);
+        if (good && r->has[4] && random_below(r, 2)) good = record_total(r, scope, &total);
+    }
     r->n_output = 1 + random_below(r, OUTPUTS);
     for (uint32_t o = 0; good && o < r->n_output; o++) {
-        uint32_t v = o ? random_below(r, r->n_value) : r->n_value - 1;
+        uint32_t v = o ? random_below(r, r->n_value) : total ? total : r->n_value - 1;
         if (v == 2) v = 0; /* a constant is no value of the graph until a call reads it */
         r->output[o] = v;
         good = check_ok(r->g.w.c, bp_graph_output(r->g.graph, r->value[v], NULL), "output");
