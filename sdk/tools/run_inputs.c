@@ -6,12 +6,22 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { RANK_MAX = 16 };
 
 char *run_data_file(const struct run_words *w, const char *what, uint32_t i)
 {
     return w->data ? onnx_data_file(w->data, what, i) : NULL;
+}
+
+bool run_has_data(const char *command, const struct run_words *w)
+{
+    struct stat data;
+
+    if (!w->data || (!stat(w->data, &data) && S_ISDIR(data.st_mode))) return true;
+    bp_complain(command, "--data %s: there is no such folder", w->data);
+    return false;
 }
 
 /* Whether a --shape, "NAME=1x3x224x224", belongs to this input. */

@@ -231,7 +231,6 @@ static bool check_words(struct run_words *w, const struct run_model *r)
         double given;
     } limit[] = {{"max-fold", w->fold_mib}, {"max-memory", w->run_mib}, {"max-rounds", w->rounds},
                  {"max-seconds", w->seconds}};
-    struct stat data;
     char *end = NULL;
 
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
@@ -251,11 +250,7 @@ static bool check_words(struct run_words *w, const struct run_model *r)
         bp_complain("run", "--roof %s: expected the GB and the GFLOP of a second: 20,150", w->roof);
         return false;
     }
-    if (w->data && (stat(w->data, &data) || !S_ISDIR(data.st_mode))) {
-        bp_complain("run", "--data %s: there is no such folder", w->data);
-        return false;
-    }
-    return run_can_read(r->path);
+    return run_has_data("run", w) && run_can_read(r->path);
 }
 
 int bp_cmd_run(int argc, char **argv)

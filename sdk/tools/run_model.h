@@ -44,6 +44,8 @@ bool run_failed(const char *what);
 
 /* Whether the file of a model can be read; if not, prints why. */
 bool run_can_read(const char *path);
+/* Whether --data, if it is given, is a folder; if not, prints that as the command. */
+bool run_has_data(const char *command, const struct run_words *w);
 
 /* Opens the device and loads the model; closes both, also after a failure. run_open returns the
  * exit status. */

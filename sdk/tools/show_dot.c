@@ -84,5 +84,6 @@ bool show_dot(struct bp_program *program, const char *path)
             fprintf(to, "  n%ld -> o%u;\n", blocks.at[i].writer, blocks.at[i].index);
     fprintf(to, "}\n");
     free(blocks.at);
-    return !fclose(to);
+    bool good = !ferror(to);
+    return !fclose(to) && good;
 }

@@ -190,8 +190,11 @@ static cJSON *json_launch(struct bp_program *program, uint32_t n)
 
     if (!show_launch(program, n, &l)) return json;
     bp_json_text(json, "node", l.node);
-    for (uint32_t i = 0; i < l.sources; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(l.source[i]));
+    for (uint32_t i = 0; i < l.sources; i++) {
+        char *clean = bp_text_clean(l.source[i]);
+        cJSON_AddItemToArray(list, cJSON_CreateString(clean));
+        free(clean);
+    }
     bp_json_text(json, "node_operator", l.node_op);
     bp_json_text(json, "operator", l.op);
     bp_json_text(json, "kernel", l.kernel);
@@ -318,7 +321,7 @@ int bp_cmd_program(int argc, char **argv)
 
     if (status != BP_OPTIONS_GOOD) return status;
     run_command = "program";
-    if (!run_can_read(r.path)) return BP_EXIT_USAGE;
+    if (!run_has_data("program", &w) || !run_can_read(r.path)) return BP_EXIT_USAGE;
     status = run_open(&r, &w);
     if (!status) status = program_show(&r, &w, dot);
     run_close(&r);
