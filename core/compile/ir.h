@@ -87,9 +87,6 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
 enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t node, const struct bp_view *const *in,
                             bool *out_forwards);
 
-/* Adds a constant; the IR takes a reference to the tensor. */
-enum bp_status bp_ir_add_constant(struct bp_ir *ir, struct bp_tensor *tensor, uint32_t *out_value);
-
 /* Replaces forwarded values everywhere by those that replace them. Each pass ends with it. */
 void bp_ir_resolve(struct bp_ir *ir);
 

@@ -84,25 +84,6 @@ void bp_ir_resolve(struct bp_ir *ir)
     bp_ir_find_roots(ir);
 }
 
-enum bp_status bp_ir_add_constant(struct bp_ir *ir, struct bp_tensor *t, uint32_t *out_value)
-{
-    struct bp_type type = {.dtype = t->view.dtype, .rank = t->view.rank};
-    struct bp_ir_value *v;
-
-    TRY(edit_room(ir, 1, 0));
-    v = &ir->value[ir->n_value];
-    *v = (struct bp_ir_value){.type = malloc(sizeof *v->type),
-                              .kind = BP_VALUE_CONSTANT,
-                              .same = ir->n_value,
-                              .root = ir->n_value};
-    if (!v->type) return edit_no_memory();
-    memcpy(type.shape, t->shape, sizeof type.shape);
-    bp_typed_view_dense(v->type, &type);
-    v->constant = bp_tensor_retain(t);
-    *out_value = ir->n_value++;
-    return BP_OK;
-}
-
 /* The IR's value for each value of a graph that is spliced. */
 struct splice {
     struct bp_ir *ir;
