@@ -2,6 +2,7 @@
 /* library.c: finds and opens the files of OpenBLAS and oneDNN; see library.h. */
 #include "library.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,19 @@ enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *li
         row, library->name, library->places[0], library->package, library->variable);
 }
 
+void cpu_library_check(struct cpu *self, const struct cpu_library *library)
+{
+    const char *given = secure_getenv(library->variable);
+
+    if (!given || !*given || library_file(library) || !strcmp(given, "off")) return;
+    errno = 0;
+    if (*given == '/') (void)access(given, R_OK);
+    bp_log(self->host, BP_LOG_WARN,
+           "cpu: %s=%s names no file that can be read, the kernels of %s are passed over: %s",
+           library->variable, given, library->name,
+           errno ? strerror(errno) : "the path is not absolute");
+}
+
 bool cpu_library_present(const struct cpu_library *library)
 {
     return library_file(library) != NULL;
@@ -60,9 +74,11 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
 
     if (!handle) {
         const char *why = file ? dlerror() : "there is no file of it any more";
-        bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s",
-               library->name, why ? why : "the loader gives no reason"); /* sanitizers' dlerror can
-                                                                            be NULL */
+        bp_log(self->host, BP_LOG_WARN,
+               "cpu: %s cannot be opened, its kernels are passed over: %s (%s names another file)",
+               library->name, why ? why : "the loader gives no reason", /* sanitizers' dlerror can
+                                                                           be NULL */
+               library->variable);
         return false;
     }
     for (int i = 0; i < n; i++) {

@@ -25,6 +25,9 @@ struct cpu_library {
 enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library,
                                   const char *row);
 
+/* Logs a warning if the library's variable names a file that cannot be read. Does not open it. */
+void cpu_library_check(struct cpu *self, const struct cpu_library *library);
+
 /* Whether the library's file exists. */
 bool cpu_library_present(const struct cpu_library *library);
 
@@ -41,6 +44,9 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
 enum bp_status cpu_openblas_usable(struct cpu *self, const char *row);
 enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row);
 bool cpu_openblas_present(void);
+/* Called when an instance is created: cpu_library_check of the libraries. */
+void cpu_openblas_check(struct cpu *self);
+void cpu_dnnl_check(struct cpu *self);
 bool cpu_dnnl_name(char *out, size_t size); /* cpu_library_name of oneDNN */
 
 /* openblas.c: called when an instance is created; see the file. */

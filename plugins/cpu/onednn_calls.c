@@ -56,6 +56,11 @@ enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row)
     return cpu_library_usable(self, &library, row);
 }
 
+void cpu_dnnl_check(struct cpu *self)
+{
+    cpu_library_check(self, &library);
+}
+
 bool cpu_dnnl_name(char *out, size_t size)
 {
     return cpu_library_name(&library, out, size);

@@ -61,6 +61,11 @@ enum bp_status cpu_openblas_usable(struct cpu *self, const char *row)
     return cpu_library_usable(self, &library, row);
 }
 
+void cpu_openblas_check(struct cpu *self)
+{
+    cpu_library_check(self, &library);
+}
+
 bool cpu_openblas_present(void)
 {
     return cpu_library_present(&library);

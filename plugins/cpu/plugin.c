@@ -14,6 +14,8 @@ static enum bp_status cpu_create(const struct bp_host *host, void **out_self)
                        sizeof *self);
     *self = (struct cpu){.host = host, .packs_lock = PTHREAD_MUTEX_INITIALIZER};
     cpu_isa_detect(self);
+    cpu_openblas_check(self);
+    cpu_dnnl_check(self);
     cpu_openblas_choose_core(self);
     *out_self = self;
     return BP_OK;
