@@ -24,7 +24,7 @@ static enum bp_status check_step(const struct bp_step *step)
     if (step->transform && step->transform->waits)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it: %s",
                         step->row->info.name,
-                        step->transform->narrows ? "it converts indices"
+                        step->transform->indices ? "it converts indices"
                                                  : "it copies many short pieces");
     if (step->kernel && step->kernel->flags & BP_KERNEL_NO_CAPTURE)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: its kernel %s is not to be recorded",

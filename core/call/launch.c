@@ -281,8 +281,8 @@ static enum bp_status launch_transform(const struct bp_prepared *p, const struct
     if (!dst->view.count || (dst->view.data == src->view.data &&
                              dst->view.memory == src->view.memory))
         return BP_OK; /* nothing changes, as in an assign in place */
-    return step->transform->narrows
-               ? bp_transfer_narrow(stream, dst, src)
+    return step->transform->indices
+               ? bp_transfer_indices(stream, dst, src)
                : bp_transfer_within(stream, &step->transform->move, dst, src);
 }
 

@@ -21,7 +21,7 @@ enum { DEPTH_MAX = 16 }; /* nested decompositions: more are a cycle */
 static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *inv,
                                 struct bp_step *step)
 {
-    bool itself = b->kind == BP_FALLBACK_NONE && inv->row == b->p->row;
+    bool itself = b->kind == BP_FALLBACK_NONE && inv->row == b->p->row && inv->attrs == b->attrs;
 
     if (itself || !inv->attrs) return BP_OK;
     return bp_attrs_copy(&inv->row->info, inv->attrs, &step->attrs);
@@ -309,6 +309,26 @@ static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invoc
     return status;
 }
 
+/* Whether the operator itself has the dtypes of the call. If not, only a kernel row has them:
+ * indices of 32 bits that an operator of 64-bit indices returns (bp_plan_narrow). */
+static bool plan_is_defined(const struct bp_invocation *inv)
+{
+    bool defined = true;
+
+    for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
+        defined &= !(inv->bound >> v & 1) || inv->row->info.types[v] >> inv->dtype[v] & 1;
+    return defined;
+}
+
+/* Whether a call that names its kernel may convert indices: the kernel could run no call without
+ * that, because the operator does not have i32. */
+static bool plan_must_narrow(const struct bp_invocation *inv)
+{
+    uint32_t v = bp_opinfo_index_output(&inv->row->info);
+
+    return v < BP_VAR_COUNT && !(inv->row->info.types[v] >> BP_I32 & 1);
+}
+
 /* Tries the fallbacks. The policy decides whether paths that change the dtype or the device are
  * allowed. A conversion is itself a step of such a path. It must not consist of conversions of its
  * own kind, and a change of layout must not consist of conversions to another dtype; otherwise they
@@ -324,7 +344,7 @@ static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invoca
     if (bp_plan_is_dead_end(status) && b->kind != BP_FALLBACK_LAYOUT &&
         changes_any(inv, out_view, false))
         status = plan_converted(b, inv, in, out, false);
-    if (bp_plan_is_dead_end(status) && inv->row->decompose)
+    if (bp_plan_is_dead_end(status) && inv->row->decompose && plan_is_defined(inv))
         status = plan_decompose(b, inv, in, out);
     if (!bp_plan_is_dead_end(status) || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
@@ -345,10 +365,11 @@ enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *in
     if (inv->decompose) return plan_decompose(b, inv, in, out);
     for (uint32_t i = 0; i < inv->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
     status = is_view ? plan_view(b, inv, in, out) : plan_kernel(b, inv, in, out, out_view);
-    if (!bp_plan_is_dead_end(status) || inv->kernel) return status;
+    if (!bp_plan_is_dead_end(status) || (inv->kernel && !plan_must_narrow(inv))) return status;
     if (inv->row == &bp_opdef[BP_ROW_assign]) return bp_plan_copy(b, inv, in, out);
     first = bp_plan_first_failure(status);
-    if (!is_view) status = plan_fallback(b, inv, in, out, out_view);
+    if (inv->kernel) status = bp_plan_narrow(b, inv, in, out);
+    else if (!is_view) status = plan_fallback(b, inv, in, out, out_view);
     if (status == BP_OK && inv->row == b->p->row)
         bp_fallback_explain(b->p->device, inv->row, NULL, first.why);
     return bp_plan_report(&first, status);

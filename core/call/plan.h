@@ -9,6 +9,7 @@
 struct bp_planner {
     struct bp_prepared *p; /* steps and temporaries are added to it */
     const struct bp_operand *own; /* the call's own inputs */
+    const void *attrs;            /* the call's own attributes */
     const struct bp_constant *constant; /* the identity of each own input that is constant */
     uint32_t depth;        /* nesting depth of decompositions */
     uint32_t kind;         /* enum bp_fallback_kind: the reason for the next step */
@@ -80,7 +81,7 @@ enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *o
 /* emulate.c: plans that lead to kernels which take less than the core promises an app. Each returns
  * BP_ERR_NO_KERNEL if it is no path for the call.
  * copy: an assign that the core copies itself. expand: the call with inputs expanded to the shape
- * of the result. narrow: the call with indices of 32 bits in place of 64. */
+ * of the result. narrow: the call with indices of 32 bits in place of 64, taken and returned. */
 enum bp_status bp_plan_copy(struct bp_planner *b, const struct bp_invocation *inv,
                             const struct bp_operand *in, const struct bp_operand *out);
 enum bp_status bp_plan_expand(struct bp_planner *b, const struct bp_invocation *inv,

@@ -206,7 +206,7 @@ static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocati
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_planner b = {p, in, inv->constant, 0, BP_FALLBACK_NONE, bp_plan_call};
+    struct bp_planner b = {p, in, inv->attrs, inv->constant, 0, BP_FALLBACK_NONE, bp_plan_call};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){inv->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};

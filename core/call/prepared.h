@@ -21,10 +21,10 @@ struct bp_temp {
 };
 
 /* A step that the core runs itself, without a kernel: a copy of one operand to another, or the
- * conversion of indices from i64 to i32. */
+ * conversion of indices between i64 and i32. */
 struct bp_transform {
     struct bp_move move; /* of a copy */
-    bool narrows;        /* it converts indices */
+    bool indices;        /* it converts indices */
     bool waits;          /* it goes through host memory, on a device that is asynchronous itself */
 };
 

@@ -48,7 +48,7 @@ void bp_prepared_destroy(struct bp_prepared *p)
 
 static const char *step_name(const struct bp_step *step)
 {
-    if (step->transform) return step->transform->narrows ? "(indices)" : "(copy)";
+    if (step->transform) return step->transform->indices ? "(indices)" : "(copy)";
     return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
 }
 

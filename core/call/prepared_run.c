@@ -133,7 +133,7 @@ static enum bp_status check_step_wait(const struct bp_prepared *p, struct bp_str
     const struct bp_transform *transform = p->step[i].transform;
     struct bp_timeline *timeline = stream->timeline;
 
-    if (transform && !(transform->waits && (transform->narrows || !timeline->queue))) return BP_OK;
+    if (transform && !(transform->waits && (transform->indices || !timeline->queue))) return BP_OK;
     TRY(bp_timeline_check_deadlock(timeline));
     if (p->device->core->deny_blocking &&
         (i || (timeline->queue && !bp_queue_is_idle(timeline->queue))))

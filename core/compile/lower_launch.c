@@ -146,7 +146,7 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
                         step->fallback->device->name);
     if (step->transform)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: the library %s", p->row->info.name,
-                        step->transform->narrows ? "converts indices" : "copies tensors for it");
+                        step->transform->indices ? "converts indices" : "copies tensors for it");
     TRY(launch_room(l, &launch));
     *launch = (struct bp_scheduled_launch){.step = step, .node = l->node};
     TRY(add_workspace(l, step, &launch->workspace));

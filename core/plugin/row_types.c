@@ -2,6 +2,9 @@
 /* row_types.c: checks whether the dtypes of a kernel row match its operator, and describes a
  * mismatch. */
 #include "row_types.h"
+
+#include "../schema/op.h"
+
 #include <backplane/dtype.h>
 #include <backplane/error.h>
 #include <stdio.h>
@@ -15,6 +18,13 @@ static uint64_t types_of(const struct bp_opinfo *op, int var)
         seen |= op->in[i].var == var && op->in[i].kind != BP_PORT_HOST;
     for (uint32_t i = 0; i < op->n_out; i++) seen |= op->out[i].var == var;
     return seen ? op->types[var] : 0;
+}
+
+/* Whether a row has i32 in place of i64 for the indices that its operator returns: the core
+ * converts them. */
+static bool row_types_narrow(const struct bp_opinfo *op, int var, uint64_t types)
+{
+    return types == UINT64_C(1) << BP_I32 && (uint32_t)var == bp_opinfo_index_output(op);
 }
 
 /* Writes the names of the dtypes of a mask: "f32, f64". */
@@ -37,6 +47,7 @@ bool bp_row_types_find_misfit(const struct bp_opinfo *op, const uint64_t *types,
 
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t defined = types_of(op, v), other = types[v] & ~defined;
+        if (row_types_narrow(op, v, types[v])) continue;
         row_types_names(other, stray, sizeof stray);
         row_types_names(defined, all, sizeof all);
         if (other && defined)

@@ -48,6 +48,10 @@ void bp_opdefs_init(void);
 /* op_def.c: fills the derived members of an operator definition whose other members are set. attr:
  * a writable op->attr. */
 void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr);
+/* op_def.c: returns the type variable of the indices and counts that an operator of the table
+ * returns, none of which is above the number of elements of an input; BP_VAR_COUNT: it returns
+ * none. */
+uint32_t bp_opinfo_index_output(const struct bp_opinfo *op);
 
 /* plugin_operators.c: operators that plugins define. find returns NULL if there is none. add
  * registers an operator for the process, permanently; it returns NULL, or the reason why the

@@ -3,6 +3,8 @@
  * plugin. */
 #include "op.h"
 
+#include <string.h>
+
 static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
 {
     size_t offset = sizeof(size_t);
@@ -52,4 +54,29 @@ void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr)
     for (uint32_t i = 0; i < op->n_in; i++) row->simple &= op->in[i].kind == BP_PORT_IN;
     op->flags = (row->bound ? BP_OP_BOUND : 0) | (row->random ? BP_OP_RANDOM : 0) |
                 (row->decompose ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
+}
+
+/* Whether outputs have the type variable, and no input. */
+static bool def_returns(const struct bp_opinfo *op, uint32_t var)
+{
+    bool returned = false;
+
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->in[i].var == var) return false;
+    for (uint32_t i = 0; i < op->n_out; i++) returned |= op->out[i].var == var;
+    return returned;
+}
+
+/* Results of T are values: operators such as randint have dtypes of integers only, too. The name of
+ * a plugin's own operator has a dot; what it returns is not known. */
+uint32_t bp_opinfo_index_output(const struct bp_opinfo *op)
+{
+    const uint64_t both = UINT64_C(1) << BP_I64 | UINT64_C(1) << BP_I32;
+
+    if (strchr(op->name, '.')) return BP_VAR_COUNT;
+    for (uint32_t v = 0; v < BP_VAR_COUNT; v++) {
+        bool integers = op->types[v] >> BP_I64 & 1 && !(op->types[v] & ~both);
+        if (v != BP_VAR_T && integers && def_returns(op, v)) return v;
+    }
+    return BP_VAR_COUNT;
 }

@@ -268,11 +268,11 @@ enum bp_status bp_transfer_within(struct bp_stream *stream, const struct bp_move
  * and asynchronously. */
 bool bp_transfer_within_waits(const struct bp_move *move);
 
-/* narrow.c. Converts indices from i64 (src) to i32 (dst) on the host. A value that i32 does not
- * hold becomes its nearest end, which is no valid index either. The call waits, unless the stream
- * is inline; the wait is counted. */
-enum bp_status bp_transfer_narrow(struct bp_stream *stream, struct bp_tensor *dst,
-                                  struct bp_tensor *src);
+/* narrow.c. Converts indices on the host: from i64 to i32, or from i32 to i64 if dst is of i64. A
+ * value that i32 does not hold becomes its nearest end, which is no valid index either. The call
+ * waits, unless the stream is inline; the wait is counted. */
+enum bp_status bp_transfer_indices(struct bp_stream *stream, struct bp_tensor *dst,
+                                   struct bp_tensor *src);
 /* Reads or writes all elements, in order of the stream. host: dense. */
 enum bp_status bp_transfer_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host);
 enum bp_status bp_transfer_write(struct bp_stream *stream, struct bp_tensor *tensor,

@@ -253,6 +253,14 @@ static void add_twice(struct list *list, size_t first)
     l->quick = true;
 }
 
+void list_row_types(const struct bp_opinfo *op, const struct bp_kernel_info *info, uint64_t *types)
+{
+    for (int v = 0; v < BP_VAR_COUNT; v++) {
+        types[v] = info->types[v];
+        if (types[v] & ~op->types[v]) types[v] = BP_M(I64);
+    }
+}
+
 static void add_row(struct list *list, const struct bp_kernel_info *info,
                     const struct bp_opinfo *op, int row)
 {
@@ -265,9 +273,11 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
                                .seed = list->fixture->seed,
                                .made = add_kernel,
                                .ctx = &into};
+    uint64_t types[BP_VAR_COUNT];
     size_t first = list->n;
 
-    if (info->types[0]) list_add_dtypes(&builder, op, info->types, 0);
+    list_row_types(op, info, types);
+    if (types[0]) list_add_dtypes(&builder, op, types, 0);
     add_twice(list, first);
 }
 
@@ -498,10 +508,12 @@ static void add_stress_of(struct list *list, const struct bp_kernel_info *info,
                                .seed = list->fixture->seed,
                                .made = add_stressed,
                                .ctx = &into};
+    uint64_t of_row[BP_VAR_COUNT];
 
     if (!builder.op || !(info->types[0] >> BP_F32 & 1)) return;
+    list_row_types(op, info, of_row);
     for (int v = 0; v < BP_VAR_COUNT; v++) {
-        uint64_t types = info->types[v];
+        uint64_t types = of_row[v];
         builder.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
         for (uint32_t t = 0; t < 64 && types && !(types >> builder.dtype[v] & 1); t++)
             if (types >> t & 1) builder.dtype[v] = t;

@@ -97,13 +97,14 @@ void list_add_defined(struct list *list, const struct bp_opinfo *op)
 {
     struct bp_device *device = list->fixture->device;
     struct expansion e = {.list = list};
-    uint64_t types[BP_VAR_COUNT] = {0};
+    uint64_t types[BP_VAR_COUNT] = {0}, own[BP_VAR_COUNT];
 
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
             continue;
-        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] |= info.types[v];
+        list_row_types(op, &info, own);
+        for (int v = 0; v < BP_VAR_COUNT; v++) types[v] |= own[v];
     }
     if (types[0]) add_expansion(&e, op, types);
 }

@@ -23,6 +23,10 @@ uint64_t list_number_id(const struct list *list, char *id);
 void list_add_dtypes(struct case_builder *builder, const struct bp_opinfo *op,
                      const uint64_t *types, int variable);
 
+/* Sets the dtypes with which calls reach a kernel row. A row may have a dtype that its operator
+ * does not have: i32 for returned indices, which the core converts. Calls have i64 then. */
+void list_row_types(const struct bp_opinfo *op, const struct bp_kernel_info *info, uint64_t *types);
+
 /* In list_expand.c: adds cases that run an operator through its decomposition although the device
  * has kernel rows for it, for the dtypes of these rows. */
 void list_add_defined(struct list *list, const struct bp_opinfo *op);

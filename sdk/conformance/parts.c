@@ -42,6 +42,16 @@ static int compare_ops(const void *a, const void *b)
     return (x->op > y->op) - (x->op < y->op);
 }
 
+/* Returns the dtypes with which calls reach a row that has `types` for a type variable. The core
+ * converts indices between i64 and i32. */
+static uint64_t row_reached(uint64_t of_operator, uint64_t types, int var)
+{
+    const uint64_t both = BP_M(I64) | BP_M(I32);
+
+    if (var == BP_VAR_T || of_operator & ~both || !(types & BP_M(I32))) return types;
+    return (types | BP_M(I64)) & of_operator;
+}
+
 static void find_rows(struct parts *parts, struct bp_device *device)
 {
     struct bp_device_properties held = {.size = sizeof held};
@@ -55,8 +65,10 @@ static void find_rows(struct parts *parts, struct bp_device *device)
         struct row *row = &parts->row[parts->n_row];
         if (bp_device_kernel(device, i, &info) || *info.reason) continue;
         row->op = bp_opinfo_find(info.op);
-        for (int v = 0; v < BP_VAR_COUNT; v++) row->types[v] = info.types[v] & held.dtypes;
         if (!row->op) continue;
+        for (int v = 0; v < BP_VAR_COUNT; v++)
+            row->types[v] = row_reached(row->op->types[v], info.types[v] & held.dtypes, v) &
+                            held.dtypes;
         parts->n_row++;
     }
     qsort(parts->row, parts->n_row, sizeof *parts->row, compare_ops);

@@ -48,13 +48,14 @@ def the_sound_one_passes():
 
 @test
 def simple_rows_reach_core():
-    """Rows for dense tensors of one shape, and no row of assign: the core copies and expands."""
+    """Rows for dense tensors of one shape and indices of 32 bits, and no row of assign: the core copies, expands, converts."""
     result = Run(os.path.join(os.path.dirname(LATE), "bp_weak_suite.so"))
     assert result.status == 0 and not result.bad(), result
     assert result.json["level"] == "core", result.json["level"]
-    assert result.json["rows"] == {"executed": 4, "total": 4}, result.json["rows"]
+    assert result.json["rows"] == {"executed": 10, "total": 10}, result.json["rows"]
     for case in ("kernel/relu/f32/rank3.permuted0/5x6x7@weak_relu", "kernel/add/f32/broadcast-left/1x5+7x5@weak_add",
-                 "kernel/assign/f64/rank3.gaps0/5x6x7@none", "kernel/reshape/bf16-i64/*"):
+                 "kernel/assign/f64/rank3.gaps0/5x6x7@none", "kernel/reshape/bf16-i64/*",
+                 "kernel/topk/f32-i64/*@weak_topk", "kernel/unique/f32-i64/*@weak_unique", "kernel/adaptive_max_pool/f32-i64/*@none"):
         found = fnmatch.filter(result.by_id, case)
         assert found and all(result.by_id[i]["outcome"] == "pass" for i in found), f"{case}: {found}"
 
@@ -309,6 +310,7 @@ other_test("setuid", "plugin", "plugin/process", "ran as user 0 and group 0, run
 TYPES = [
     ("stray-dtype", "softmax",
      "row mutant_softmax_f32: types[0] has i32, which softmax does not have for type variable T (f16, bf16, f32, f64)"),
+    ("both-indices", "nonzero", "row mutant_nonzero_f32: types[2] has i32, which nonzero does not have for type variable I (i64)"),
     ("no-variable", "sgd", "row mutant_sgd_f32: types[1] is 0, but sgd has type variable U too"),
     ("stray-variable", "softmax", "row mutant_softmax_f32: types[3] has f32, but no tensor of softmax has type variable R"),
 ]

@@ -507,6 +507,7 @@ static void spoil_rows(void)
 
     if (mutant_is("attrs-size")) rows[1].kernel.attrs_size = 8;
     if (mutant_is("stray-dtype")) rows[1].kernel.types[0] |= BP_M(I32);
+    if (mutant_is("both-indices")) rows[5].kernel.types[2] |= BP_M(I32);
     if (mutant_is("no-variable")) rows[4].kernel.types[1] = 0;
     if (mutant_is("stray-variable")) rows[1].kernel.types[3] = BP_M(F32);
     if (mutant_is("all-flags")) rows[1].kernel.flags = UINT32_MAX;

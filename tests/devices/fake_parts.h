@@ -94,6 +94,13 @@ enum bp_status fake_weak_assign(const struct bp_launch *launch);
 enum bp_status fake_weak_cast(const struct bp_launch *launch);
 enum bp_status fake_weak_clip(const struct bp_launch *launch);
 enum bp_status fake_weak_gather(const struct bp_launch *launch);
+/* fake_weak_order.c: those that return indices. */
+enum bp_status fake_weak_argsort(const struct bp_launch *launch);
+enum bp_status fake_weak_topk(const struct bp_launch *launch);
+enum bp_status fake_weak_argmax(const struct bp_launch *launch);
+enum bp_status fake_weak_pool(const struct bp_launch *launch);
+enum bp_status fake_weak_nonzero(const struct bp_launch *launch);
+enum bp_status fake_weak_unique(const struct bp_launch *launch);
 void fake_rows_find(struct bp_kernels *kernels);
 
 /* fake_operators.c: the fake device's own operators, for these kernels. */

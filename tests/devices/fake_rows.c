@@ -15,9 +15,10 @@
  *             "partial_softmax" accepts no call.
  *   late      add of any strides, and gather by 32-bit indices, which finds bad indices when it
  *             runs; its plans are in the host's memory. For conformance.
- *   weak      add, where, relu, and gather by 32-bit indices, for dense tensors only; none of them
- *             broadcasts, and there is no assign. With the word casts also assign of dense tensors,
- *             and clip and cast of i64, for 32-bit indices
+ *   weak      add, where, relu, gather by 32-bit indices, and six operators that return such
+ *             indices, for dense tensors only; none of them broadcasts, and there is no assign.
+ *             With the word casts also assign of dense tensors, clip of i64, and cast between i64
+ *             and i32, for 32-bit indices
  *   good      four kernels of f32 whose names begin with the device's: "_add"; "_elsewhere", for
  *             another machine; "_newer" and "_future", which this core cannot use
  *   actor     add of f32; of i8 for another machine
@@ -295,7 +296,9 @@ static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, str
 #define I8 {BP_M(I8), 0, 0, 0}
 #define F32_BY_I32 {BP_M(F32), 0, BP_M(I32), 0}
 #define I64 {BP_M(I64), 0, 0, 0}
-#define I64_I32 {BP_M(I64), BP_M(I32), 0, 0}
+#define INTEGERS {BP_M(I64) | BP_M(I32), BP_M(I64) | BP_M(I32), 0, 0}
+#define F32_TO_I32 {BP_M(F32), 0, BP_M(I32), 0}
+#define F32_TO_U_I32 {BP_M(F32), BP_M(I32), 0, 0}
 #define F32_I64 {BP_M(F32) | BP_M(I64), 0, 0, 0}
 #define SOME {BP_M(F32) | BP_M(F16) | BP_M(I64) | BP_M(I32) | BP_M(I8) | BP_M(BOOL), 0, 0, 0}
 #define WHERE {BP_M(F32) | BP_M(F16) | BP_M(I64) | BP_M(BOOL), BP_M(BOOL), 0, 0}
@@ -345,9 +348,16 @@ static struct fake_row rows[] = {
         .flags = BP_KERNEL_SAME_SHAPE | BP_KERNEL_DETERMINISTIC),
     ROW("weak", relu, F32, "", fake_weak_relu, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", gather, ANY_BY_I32, "", fake_weak_gather, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", argsort, F32_TO_I32, "", fake_weak_argsort, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", topk, F32_TO_I32, "", fake_weak_topk, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", argmax, F32_TO_U_I32, "", fake_weak_argmax, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", max_pool_with_index, F32_TO_I32, "", fake_weak_pool,
+        .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", nonzero, F32_TO_I32, "", fake_weak_nonzero, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", unique, F32_TO_I32, "", fake_weak_unique, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", assign, SOME, "_casts", fake_weak_assign, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", clip, I64, "_casts", fake_weak_clip, .flags = BP_KERNEL_DETERMINISTIC),
-    ROW("weak", cast, I64_I32, "_casts", fake_weak_cast, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("weak", cast, INTEGERS, "_casts", fake_weak_cast, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("actor", add, F32, "_f32", rows_binary, .priority = 0),
     ROW("actor", add, I8, "_elsewhere", rows_binary, .priority = 1),
     {{BP_OPROW(add), .name = "_add", .types = F32, .launch = fake_launch}, rows_binary, "good"},
@@ -377,7 +387,9 @@ static struct fake_row rows[] = {
 #undef F32_BY_I32
 #undef I8
 #undef I64
-#undef I64_I32
+#undef INTEGERS
+#undef F32_TO_I32
+#undef F32_TO_U_I32
 #undef F32_I64
 #undef SOME
 #undef WHERE

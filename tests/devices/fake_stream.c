@@ -314,7 +314,7 @@ struct launch *fake_launch_copy(const struct bp_launch *l, const struct bp_host 
 {
     struct launch *copy = take_block(l, host);
 
-    if (!copy || l->n_in + l->n_out > OPERANDS) abort();
+    if (!copy || l->n_in + l->n_out > OPERANDS || l->kernel->attrs_size > ATTRS) abort();
     copy->l = *l;
     for (uint32_t i = 0; i < l->n_in + l->n_out; i++) {
         const struct bp_view *v = i < l->n_in ? l->in[i] : l->out[i - l->n_in];

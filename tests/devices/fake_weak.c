@@ -88,9 +88,15 @@ enum bp_status fake_weak_assign(const struct bp_launch *l)
 /* Wraps, as the operator does. */
 enum bp_status fake_weak_cast(const struct bp_launch *l)
 {
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+
     if (!weak_all_fit(l)) return BP_ERR_INTERNAL;
-    for (int64_t i = 0; i < l->out[0]->count; i++)
-        ((uint32_t *)l->out[0]->data)[i] = (uint32_t)((const int64_t *)l->in[0]->data)[i];
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t v = x->dtype == BP_I64 ? ((const int64_t *)x->data)[i]
+                                       : ((const int32_t *)x->data)[i];
+        if (y->dtype == BP_I64) ((int64_t *)y->data)[i] = v;
+        else ((uint32_t *)y->data)[i] = (uint32_t)v;
+    }
     return BP_OK;
 }
 

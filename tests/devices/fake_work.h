@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-enum { DEVICES = 2, STREAMS = 256, OPERANDS = 8, AXES = 8, ATTRS = 128 };
+enum { DEVICES = 2, STREAMS = 256, OPERANDS = 8, AXES = 8, ATTRS = 256 };
 
 /* A copy of a launch, with everything that is valid only during the launch call. */
 struct launch {

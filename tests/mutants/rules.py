@@ -20,6 +20,7 @@ LOWER_LAUNCH = "core/compile/lower_launch.c"
 COMPILED, LAUNCH_ALL = "core/exec/compiled_run.c", "core/compile/launch_all.c"
 TRANSFER, GRAPH = "core/tensor/transfer.c", "core/exec/execute.c"
 PEER, TENSOR, MOVE = "core/tensor/peer.c", "core/tensor/tensor.c", "core/tensor/move.c"
+EMULATE, NARROW = "core/call/emulate.c", "core/tensor/narrow.c"
 LAUNCH, FAILURE, CHECK = "core/call/launch.c", "core/device/failure.c", "core/call/check.c"
 GRADIENT = "core/autodiff/call_gradient.c"
 VIEW, PREPARED, SELECT = "core/call/plan_step.c", "core/call/prepared.c", "core/call/select.c"
@@ -651,4 +652,10 @@ RULES = [
     (SUITES, "a temporary is the operand that it views", LAUNCH,
      "while (o.kind == BP_OPERAND_TEMP && p->temp[o.index]->of.kind != BP_OPERAND_NONE)\n        o = p->temp[o.index]->of;\n    room", "room",
      "weak", "kernel/add/f32/broadcast-right/*"),
+    (SUITES, "indices are widened from the first to the last, over those that follow", NARROW,
+     "for (uint64_t i = n; i-- > 0;) {", "for (uint64_t i = 0; i < n; i++) {",
+     "weak", "kernel/topk/f32-i64/*"),
+    (SUITES, "a kernel of 32-bit indices is told 64", EMULATE,
+     "memcpy((char *)*out_own + op->attr[i].offset, &narrow, sizeof narrow);", "(void)narrow;",
+     "weak", "kernel/adaptive_max_pool/f32-i64/*"),
 ]

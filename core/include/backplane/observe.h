@@ -21,7 +21,7 @@ extern "C" {
     X(DTYPE, 3, dtype, "half types are converted to f32 and back") \
     X(DEVICE, 4, device, "another device runs it, by way of copies") \
     X(COPY, 5, copy, "the library copies strided tensors, as assign has no kernel for them") \
-    X(INDEX, 6, index, "indices of 64 bits are converted to 32 bits")
+    X(INDEX, 6, index, "indices of 64 bits are converted to 32 bits, or back")
 
 enum bp_fallback_kind {
     BP_FALLBACK_NONE = 0,

@@ -148,10 +148,10 @@ struct bp_kernel { /* rows */
     const char *op;       /* the operator's own name, not an alias */
     const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512"; letters, digits and
                              '_', '.', '-', 63 at most */
-    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 for a variable that
-                             the operator does not have. A row with a dtype that the operator does
-                             not have, or without any dtype for a variable that it has, is not used:
-                             bp_kernel_info.reason names the variable and the dtypes */
+    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0: the operator lacks it
+                             A row with a dtype that the operator lacks (except i32 for indices that
+                             it returns as i64: the core converts them), or without a dtype for one
+                             of its variables, is not used: bp_kernel_info.reason says why */
     uint32_t flags;       /* enum bp_kernel_flags */
     int32_t priority;     /* 0: portable; 100: hand-tuned or a library */
     uint32_t attrs_size;  /* size of the attribute struct that the row knows; 0 if the operator has
