@@ -5,6 +5,7 @@
 #include "loader.h"
 #include "../schema/op.h"
 #include <backplane/call.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,16 @@ static const char *sanitizer_name(uint32_t build)
     return build & BP_BUILD_ASAN   ? "AddressSanitizer"
            : build & BP_BUILD_TSAN ? "ThreadSanitizer"
                                    : "no sanitizer";
+}
+
+/* AddressSanitizer needs no core that was built with it, if the process began with its runtime
+ * (LD_PRELOAD). ThreadSanitizer does: it would not see how the core orders its threads. */
+static bool sanitizer_fits(uint32_t build)
+{
+    uint32_t plugin = build & SANITIZERS, core = BP_BUILD_FLAGS & SANITIZERS;
+
+    if (plugin == core) return true;
+    return plugin == BP_BUILD_ASAN && !core && dlsym(RTLD_DEFAULT, "__asan_init");
 }
 
 static bool check_names(struct bp_load *load)
@@ -90,7 +101,7 @@ bool bp_table_check(struct bp_load *load)
                          "needs a newer core: expected ABI %d.%d or less, got %d.%u; install a "
                          "newer libbackplane",
                          BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR, plugin->needs_minor);
-    if ((plugin->build & SANITIZERS) != (BP_BUILD_FLAGS & SANITIZERS))
+    if (!sanitizer_fits(plugin->build))
         return bp_broken(
             &load->why, table_library(load),
             "built with another sanitizer: expected %s, got %s; build plugin and core alike",

@@ -138,6 +138,27 @@ def address(installed):
     template(installed, "adev")
 
 
+def sanitized(installed):
+    """A plugin with sanitizers works with the installed core, if their runtime is preloaded; its errors are reported."""
+    folder = installed.new_plugin("sdev")
+    preload = "LD_PRELOAD=$(gcc -print-file-name=libasan.so)"
+    build = f"sh build.sh -fsanitize=address,undefined && {preload} bp manifest bp_sdev.so"
+    installed.sh(folder, build)
+    result = json.loads(installed.sh(folder, f"{preload} bp conform sdev --json - --quick --filter 'kernel/add/*' --filter 'memory/*'"))
+    moved.expect(result["totals"]["pass"] > 100 and result["rows"]["executed"] == 1, f"{result['totals']}, {result['rows']}")
+    said = installed.sh(folder, "bp doctor sdev || true")
+    moved.expect("LD_PRELOAD" in said, f"bp doctor does not name the remedy where nothing is preloaded:\n{said}")
+    path = os.path.join(folder, "plugin.c")
+    text = read(path)
+    bad = text.replace("    *out_self = self;\n", "    memset((char *)self + sizeof *self, 0, 1);\n    *out_self = self;\n")
+    moved.expect(bad != text, "plugin.c has no place for the error")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(bad)
+    installed.sh(folder, build + " || true")
+    said = installed.sh(folder, f"{preload} bp info sdev 2>&1 || true")
+    moved.expect("heap-buffer-overflow" in said and "plugin.c" in said, f"the error is not reported:\n{said}")
+
+
 def handles(installed):
     """A new plugin of handles builds from the installation, and passes the quick cases."""
     template(installed, "hdev", "--handles")
@@ -175,4 +196,4 @@ def own_rows(installed):
 
 
 if __name__ == "__main__":
-    sys.exit(moved.run_all(Installed, [variables, pages, man_pages, sources, refused, renamed, address, handles, kernels, own_rows]))
+    sys.exit(moved.run_all(Installed, [variables, pages, man_pages, sources, refused, renamed, address, sanitized, handles, kernels, own_rows]))

@@ -72,7 +72,7 @@ struct bp_host { /* table, core to plugin */
     uint32_t app_memory;
 };
 
-/* The build flags of the plugin: a sanitizer must be in both plugin and core, or in neither. */
+/* The build flags of the plugin. Its sanitizer is the core's, or AddressSanitizer preloaded. */
 enum bp_build {
     BP_BUILD_ASAN = 1,
     BP_BUILD_TSAN = 2,
