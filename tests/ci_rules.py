@@ -89,6 +89,7 @@ BUDGETS = {
     "normal: conform sim": (150, OTHER),
     "normal: conform cpu async": (150, OTHER),
     "normal: conform cpu --suite in part": (600, OTHER),
+    "normal: level of portable kernels": (600, OTHER),
     "asan: conform cpu": (600, OTHER),
     "asan: conform template": (60, OTHER),
     "asan: conform sim": (600, OTHER),

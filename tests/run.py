@@ -535,6 +535,16 @@ def normal_steps(run, quick, later):
             gpu_steps(run)
         if run.full:
             conform_step(run, "normal", "cpu", "--suite", "stress", "--timeout", "300", "-j", "1")
+            level_step(run)
+
+
+def level_step(run):
+    """The plugin of docs/portable-kernels.md, built with an installation: its level."""
+    with run.step("normal: level of portable kernels"):
+        done = execute(run, "normal", sys.executable, os.path.join(ROOT, "tests", "install", "level.py"), ROOT, run.directory("normal"),
+                       limit=2 * LIMIT)
+        count_test(run.count, "install", {"name": "level", "stdout": done.stdout, "duration": 0, "command": done.args,
+                                          "result": "FAIL" if done.returncode else "OK"})
 
 
 def gpu_steps(run):
