@@ -13,6 +13,7 @@ import types
 
 import numpy
 
+import bench_models
 import intel_opencl
 import mutants
 import onednn3
@@ -21,6 +22,7 @@ import peers
 import real_models
 import scratch
 import slow_operators
+import turns
 
 run, permitted = peers.run, peers.permitted
 PINS = "registry r==1 0.1: asks\na p==1 5: one\nb q==2.0 5: two\n"
@@ -171,15 +173,22 @@ def lines_of(ratios, text):
     return "missed" in line, "differs" in line
 
 
+def model_lines(ratio, megabytes, text):
+    """How often the lines of a model say that a target is missed, and whether they have the difference."""
+    lines = [bench_models.line_of("ResNet-50", 8, True, 2, (ratio, 1, [ratio] * 3), text),
+             bench_models.first_line("ResNet-50", 1, {"ours": [(ratio, megabytes)] * 2 + [(9, 9)], "theirs": [(1, 100)] * 3})]
+    return " ".join(lines).count("missed"), "differs" in lines[0]
+
+
 def server_ends():
     """A measurement whose server ends is an error that names its side."""
     with tempfile.TemporaryDirectory() as folder:
         peer = types.SimpleNamespace(python="false", build=folder)
-        server = slow_operators.Server(peer, "theirs", folder, 1)
+        server = turns.Server(peer, "theirs", folder, 1)
         server.process.wait()
         try:
             server.ask("open 0")
-        except slow_operators.ServerError as error:
+        except turns.ServerError as error:
             return str(error).startswith("theirs: ")
         finally:
             server.close()
@@ -292,6 +301,9 @@ CHECKS = {
     "a measured ratio within the limit": lambda: lines_of([1.4, 1.5, 1.5], "right") == (False, False),
     "a measured ratio beyond the limit": lambda: lines_of([1.4, 1.6, 1.6], "right") == (True, False),
     "a measured operator that is wrong": lambda: lines_of([1.0], "output 0 differs") == (False, True),
+    "a measured model within its targets": lambda: model_lines(0.97, 90, "right") == (0, False),
+    "a measured model beyond its targets": lambda: model_lines(1.01, 91, "right") == (3, False),
+    "a measured model that is wrong": lambda: model_lines(0.9, 1, "output 0 differs") == (0, True),
     "a server that ends early": server_ends,
 
     "a peer in another's environment": lambda: (

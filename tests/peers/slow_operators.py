@@ -1,28 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures single operators of real sizes on cpu and in ONNX Runtime, by turns, for `./dev peers bench slow-operators`.
 
-    python slow_operators.py write FOLDER [CASE...]                 writes the models and their inputs
-    python slow_operators.py theirs FOLDER                          ONNX Runtime, a server on standard input and output
-    python slow_operators.py ours FOLDER LIBBACKPLANE_ONNX          a caller of the library, the same
+    python slow_operators.py FOLDER [CASE...]                 writes the models and their inputs
 
-Both sides are processes that live for the whole measurement. A server takes lines: `open CASE` loads a model, runs it and
-keeps its outputs in FOLDER, `run N` runs it N times and returns the seconds of one run, of `bp_model_run` with
-`bp_stream_synchronize` or `run_with_iobinding` alone. Each round measures one side after the other, so that other users of
-the machine disturb both alike. A round begins after a pause, in which the threads of the other side fall asleep: they
-wait for more work first, those of ONNX Runtime for some 25 ms, and one of two processors would run them.
+turns.py says how both sides are measured.
 """
-import contextlib
-import ctypes
 import os
-import statistics
-import subprocess
 import sys
-import time
 
-import real_models
+import turns
 
-ROUNDS, ROUND_SECONDS, PAUSE_SECONDS, THREADS, LIMIT = 9, 0.1, 0.1, (1, 2), 1.5
-SERVER_SECONDS = 120
+THREADS, LIMIT = (1, 2), 1.5
 
 
 # ---- the models
@@ -134,156 +122,26 @@ def write(folder, cases):
         numpy.savez(os.path.join(folder, f"{number}.npz"), **feeds)
 
 
-# ---- the servers
-
-class Theirs:
-    """A model in ONNX Runtime."""
-
-    def __init__(self, path, feeds):
-        import onnxruntime  # pylint: disable=import-outside-toplevel
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = int(os.environ["BP_THREADS"]), 1
-        options.log_severity_level = 3
-        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self.binding = self.session.io_binding()
-        for name, value in feeds.items():
-            self.binding.bind_cpu_input(name, value)
-        for port in self.session.get_outputs():
-            self.binding.bind_output(port.name)
-
-    def run(self):
-        self.session.run_with_iobinding(self.binding)
-
-    def outputs(self):
-        return self.binding.copy_outputs_to_cpu()
-
-
-class Ours(real_models.Caller):
-    """The same model on cpu:0. Outputs are released when the next run ends."""
-
-    def __init__(self, library, path, feeds):
-        super().__init__(library, path)
-        self.given = [self.tensor_of(feeds[name]) for name in self.names()]
-        self.n_out = self.c.bp_model_outputs(self.model)
-        self.out = (ctypes.c_void_p * self.n_out)()
-        self.arguments = (ctypes.c_void_p * len(self.given))(*(t.value for t in self.given))
-
-    def run(self):
-        for i in range(self.n_out):
-            self.c.bp_tensor_destroy(ctypes.c_void_p(self.out[i]))
-            self.out[i] = None
-        self.call("bp_model_run", self.model, self.stream, self.arguments, ctypes.c_size_t(len(self.given)), self.out,
-                  ctypes.c_size_t(self.n_out))
-        self.call("bp_stream_synchronize", self.stream)
-
-    def outputs(self):
-        return [self.array_of(ctypes.c_void_p(tensor)) for tensor in self.out]
-
-
-def serve(side, folder, *library):
-    import numpy  # pylint: disable=import-outside-toplevel
-
-    caller = None
-    for line in sys.stdin:
-        command, value = line.split()
-        if command == "open":
-            with numpy.load(os.path.join(folder, f"{value}.npz")) as feeds:
-                given, path = {name: feeds[name] for name in feeds.files}, os.path.join(folder, f"{value}.onnx")
-            caller = Theirs(path, given) if side == "theirs" else Ours(*library, path, given)
-            caller.run()
-            numpy.savez(os.path.join(folder, f"{value}.{side}.npz"), *caller.outputs())
-            print("0", flush=True)
-        else:
-            begin = time.perf_counter()
-            for _ in range(int(value)):
-                caller.run()
-            print((time.perf_counter() - begin) / int(value), flush=True)
-    return 0
-
-
-def compare(folder, number):
-    """Prints `right` or the first difference between both sides' outputs, by real_models' tolerance: ONNX Runtime computes
-    the positions of Resize in f32, which differs by 640 * 2^-24 where there are 640."""
-    import numpy  # pylint: disable=import-outside-toplevel
-
-    with numpy.load(os.path.join(folder, f"{number}.ours.npz")) as got, \
-            numpy.load(os.path.join(folder, f"{number}.theirs.npz")) as expected:
-        print(next((text for key in expected.files
-                    for text in [real_models.difference(key, got[key] if key in got.files else None, expected[key])] if text),
-                   "right"))
-    return 0
-
-
 # ---- in the process of peers.py
 
-class ServerError(Exception):
-    """A server that ended or refused."""
-
-
-class Server:
-    """One side of the measurement."""
-
-    def __init__(self, peer, side, folder, threads):
-        command = ["nice", "-n", "10", peer.python, os.path.abspath(__file__), side, folder]
-        if side == "ours":
-            command.append(os.path.join(peer.build, "sdk", "onnx", "libbackplane-onnx.so"))
-        environment = dict(os.environ, BP_THREADS=str(threads), BP_FALLBACK="allow",
-                           BP_PLUGIN_PATH=os.path.join(peer.build, "plugins", "cpu"))
-        self.side = side
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-    def ask(self, line):
-        try:
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-            return float(self.process.stdout.readline())
-        except (ValueError, BrokenPipeError) as error:
-            raise ServerError(f"{self.side}: no answer to `{line}`; see its message above") from error
-
-    def close(self):
-        with contextlib.suppress(BrokenPipeError):  # a request that the server has not read
-            self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(SERVER_SECONDS)
-
-
-def turn_of(server, times):
-    time.sleep(PAUSE_SECONDS)
-    return server.ask(f"run {times}")
-
-
-def measure(sides, number):
-    """(seconds of ours, of theirs, the ratios of all rounds) of one case."""
-    times = {}
-    for side, server in sides.items():
-        server.ask(f"open {number}")
-        times[side] = max(1, min(1000, int(ROUND_SECONDS / server.ask("run 3"))))
-    rounds = [{side: turn_of(server, times[side]) for side, server in sides.items()} for _ in range(ROUNDS)]
-    return (*(statistics.median(r[side] for r in rounds) for side in ("ours", "theirs")),
-            sorted(r["ours"] / r["theirs"] for r in rounds))
-
-
 def line_of(title, threads, measured, text):
-    ours, theirs, ratios = measured
-    ratio = statistics.median(ratios)
-    quarter = len(ratios) // 4
+    ours, theirs, _ = measured
+    ratio, ratio_text = turns.ratio_of(measured)
     note = "" if text == "right" else f": {text}"
     note += ": missed" if ratio > LIMIT else ""
-    return (f"| {title} | {threads} | {1e3 * ours:.3f} | {1e3 * theirs:.3f} | {ratio:.2f} "
-            f"({ratios[quarter]:.2f} - {ratios[-1 - quarter]:.2f}){note} |")
+    return f"| {title} | {threads} | {1e3 * ours:.3f} | {1e3 * theirs:.3f} | {ratio_text}{note} |"
 
 
 def bench_case(peer, sides, folder, title, threads):
     """The case's line of the table. A wrong result counts as a failure."""
-    number = list(CASES).index(title)
-    measured = measure(sides, number)
-    _, output = peer.call([peer.python, os.path.abspath(__file__), "compare", folder, str(number)], SERVER_SECONDS)
-    if output.strip() == "right":
+    name = str(list(CASES).index(title))
+    measured = turns.measure(sides, name, os.path.join(folder, f"{name}.onnx"), name)
+    text = turns.compare_outputs(peer, folder, name)
+    if text == "right":
         peer.count.pass_()
     else:
-        peer.count.fail(f"peers/slow-operators/{title}", output)
-    return line_of(title, threads, measured, output.strip())
+        peer.count.fail(f"peers/slow-operators/{title}", text)
+    return line_of(title, threads, measured, text)
 
 
 def bench(peer, wanted):
@@ -291,35 +149,22 @@ def bench(peer, wanted):
     folder = os.path.join(peer.folder, "slow-operators")
     os.makedirs(folder, exist_ok=True)
     titles = [title for title in CASES if wanted.lower() in title.lower()]
-    code, output = peer.call([peer.python, os.path.abspath(__file__), "write", folder, *titles], SERVER_SECONDS)
+    code, output = peer.call([peer.python, os.path.abspath(__file__), folder, *titles], turns.SERVER_SECONDS)
     if code:
         peer.count.fail("peers/slow-operators: the models cannot be written", output)
         return
     lines = ["| operator, f32 | threads | ours, ms | ONNX Runtime, ms | ratio of times |", "|---|---|---|---|---|"]
     print("\n".join(["", *lines]), flush=True)
     for threads in THREADS:
-        sides = {side: Server(peer, side, folder, threads) for side in ("ours", "theirs")}
         try:
-            for title in titles:
-                lines.append(bench_case(peer, sides, folder, title, threads))
-                print(lines[-1], flush=True)
-        except ServerError as error:
+            with turns.both(peer, folder, threads) as sides:
+                for title in titles:
+                    lines.append(bench_case(peer, sides, folder, title, threads))
+                    print(lines[-1], flush=True)
+        except turns.ServerError as error:
             peer.count.fail(f"peers/slow-operators, {threads} threads", str(error))
-        finally:
-            for server in sides.values():
-                server.close()
-    path = os.path.join(peer.folder, "slow-operators.md")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    print(f"the table is in {path}")
-
-
-def main(command, folder, *more):
-    if command == "write":
-        write(folder, more)
-        return 0
-    return compare(folder, *more) if command == "compare" else serve(command, folder, *more)
+    turns.write_table(os.path.join(peer.folder, "slow-operators.md"), lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(write(sys.argv[1], sys.argv[2:]))
