@@ -189,8 +189,10 @@ static enum bp_status read_value(struct onnx_call *c, uint32_t i, const struct o
 {
     enum bp_status status;
 
-    if (v->symbolic)
+    if (v->symbolic) {
+        c->run->unknown = onnx_origin(v);
         return onnx_error(BP_ERR_UNSUPPORTED, "input %u has to be known before the model runs", i);
+    }
     *out_info = onnx_info(v->tensor);
     if (out_info->dtype >= 64 || !(types >> out_info->dtype & 1))
         return onnx_error(BP_ERR_UNSUPPORTED, "input %u is %s, expected %s", i,

@@ -338,7 +338,7 @@ static enum bp_status model_plan(const char *call, struct bp_model *model,
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
     use = onnx_use_begin(model);
-    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, NULL, out_plan);
+    if (status == BP_OK) status = onnx_plan_find(model, &use, NULL, value, n_in, NULL, out_plan);
     free(value);
     return status;
 }

@@ -37,6 +37,8 @@ enum {
     ONNX_DEPTH_MAX = 32, /* levels of nested sub-graphs and functions */
     ONNX_RANK_MAX = 8,
     ONNX_OPSET_MAX = 28,
+    ONNX_FIXED_MAX = 63,    /* inputs from this one on are never fixed */
+    ONNX_FIXED_BYTES = 128, /* of a fixed input, at most */
 };
 
 /* A value while a model runs. It is reference-counted. Constants of a model and outputs of a plan
@@ -46,6 +48,8 @@ struct onnx_value {
     uint32_t kind;             /* enum bp_model_kind */
     bool symbolic;             /* its tensor belongs to a graph that is being recorded */
     bool of_data;              /* symbolic, and its extents are only upper bounds */
+    uint64_t origin;           /* of a symbolic value: bit i: input i of the model may affect it;
+                                  bit ONNX_FIXED_MAX: an input from that one on */
     struct bp_tensor *tensor;  /* of a TENSOR: an owned reference */
     struct onnx_value **item;  /* of a SEQUENCE: n_item; of an OPTIONAL: one or none */
     size_t n_item;
@@ -122,6 +126,12 @@ struct onnx_program {
     uint64_t replays;           /* runs that were replays */
 };
 
+/* The values of some inputs. */
+struct onnx_fixed {
+    uint64_t inputs; /* bit i: input i has a value here */
+    uint8_t value[ONNX_FIXED_MAX][ONNX_FIXED_BYTES];
+};
+
 /* A set of input types and of wanted outputs, and the plan for running the model with these.
  * Several runs use a plan at a time. Members up to output do not change; the model's lock guards
  * the others. */
@@ -130,6 +140,8 @@ struct onnx_plan {
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
     struct bp_program *shared;   /* of the graph: for inline streams */
+    struct onnx_fixed fixed;     /* the plan is for these values of inputs: the model reads them
+                                    while it is recorded */
     char why[512];               /* why there is no graph */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
     uint8_t *want;               /* of each output: 0: it is not computed. NULL: all are */
@@ -186,6 +198,9 @@ struct bp_model {
     struct onnx_last last;
 };
 
+    _Atomic uint64_t fixed;      /* inputs that a plan has fixed */
+    uint32_t unused;             /* plans with fixed inputs that were dropped after one run or
+                                    none */
 static inline bool onnx_is_model(const struct bp_model *model)
 {
     return model && model->magic == ONNX_MAGIC;
@@ -287,6 +302,7 @@ void onnx_forget(struct onnx_run *run, uint32_t slot);
  * that names the option; onnx_check_end also fails if the run is cancelled. */
 struct onnx_use onnx_use_begin(const struct bp_model *model);
 enum bp_status onnx_check_end(const struct onnx_run *run);
+    uint64_t unknown;           /* the origin of the symbolic value that a node had to read */
 enum bp_status onnx_check_round(struct onnx_run *run);
 /* Fails if loading must not create this many more bytes. */
 enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes);
@@ -330,3 +346,15 @@ enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
                              struct bp_tensor **out, size_t n_out, struct onnx_last *last);
 
 #endif
+/* fixed.c. onnx_fixable returns the inputs that a plan may fix: a bit for each small tensor of
+ * integers. onnx_fixed_read reads the values of `inputs` that are not in `fixed` yet, and
+ * onnx_fixed_fits returns whether the values that a plan fixes are the given ones. */
+uint64_t onnx_fixable(const struct bp_model_value *in, size_t n_in);
+enum bp_status onnx_fixed_read(struct bp_stream *stream, const struct bp_model_value *in,
+                               size_t n_in, uint64_t inputs, struct onnx_fixed *fixed);
+bool onnx_fixed_fits(const struct onnx_fixed *plan, const struct onnx_fixed *given,
+                     const struct bp_model_value *in);
+/* The origins of all symbolic tensors of a value; NULL: none. */
+uint64_t onnx_origin(const struct onnx_value *v);
+void onnx_add_origin(struct onnx_value *v, uint64_t inputs);
+

@@ -17,14 +17,26 @@ static bool same_type(const struct bp_model_port *type, const struct bp_model_va
            !memcmp(info.shape, type->shape, info.rank * sizeof *info.shape);
 }
 
+/* The inputs of a run that needs a plan, and its outputs as in onnx_plan_find. */
+struct wanted {
+    struct bp_stream *stream; /* that reads inputs, or NULL */
+    const struct onnx_use *use;
+    const struct bp_model_value *in;
+    size_t n_in;
+    const uint8_t *want;
+    struct onnx_fixed *fixed; /* values of inputs that are known so far */
+};
+
 static bool plan_fits(const struct bp_model *model, const struct onnx_plan *plan,
-                      const struct bp_model_value *in, size_t n_in, const uint8_t *want)
+                      const struct wanted *w)
 {
+    const uint8_t *want = w->want;
+
     if (!want != !plan->want || (want && memcmp(want, plan->want, model->body.n_output)))
         return false;
-    for (size_t i = 0; i < n_in; i++)
-        if (!same_type(&plan->type[i], &in[i])) return false;
-    return true;
+    for (size_t i = 0; i < w->n_in; i++)
+        if (!same_type(&plan->type[i], &w->in[i])) return false;
+    return onnx_fixed_fits(&plan->fixed, w->fixed, w->in);
 }
 
 static enum bp_status keep_types(struct onnx_plan *plan, const struct bp_model_value *in,
@@ -49,7 +61,26 @@ static enum bp_status keep_types(struct onnx_plan *plan, const struct bp_model_v
     return BP_OK;
 }
 
-/* Adds symbolic inputs to the graph, under the model's names. */
+/* Adds an input's value to the walk: a symbolic one, or a constant if the plan fixes the input. The
+ * graph has the input in both cases. */
+static enum bp_status add_input(struct onnx_run *run, const struct onnx_plan *plan, uint32_t i,
+                                struct bp_tensor *symbolic)
+{
+    struct onnx_value **slot = &run->slot[run->model->body.input[i]];
+    const struct bp_model_port *type = &plan->type[i];
+    struct bp_tensor *fixed;
+
+    if (i >= ONNX_FIXED_MAX || !(plan->fixed.inputs >> i & 1)) {
+        TRY(onnx_value_tensor(run, symbolic, true, slot));
+        (*slot)->origin = 1ull << (i < ONNX_FIXED_MAX ? i : ONNX_FIXED_MAX);
+        return BP_OK;
+    }
+    bp_tensor_destroy(symbolic);
+    TRY(onnx_put(run->stream, type->dtype, type->rank, type->shape, plan->fixed.value[i], &fixed));
+    return onnx_value_tensor(run, fixed, false, slot);
+}
+
+/* Adds the inputs to the graph, under the model's names. */
 static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *plan)
 {
     const struct onnx_body *body = &run->model->body;
@@ -61,7 +92,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
             return onnx_error(BP_ERR_UNSUPPORTED, "input %u is no tensor", i);
         TRY(bp_graph_input(run->graph, run->model->input[i].name, type->dtype, type->rank,
                            type->shape, &t));
-        TRY(onnx_value_tensor(run, t, true, &run->slot[body->input[i]]));
+        TRY(add_input(run, plan, i, t));
     }
     return BP_OK;
 }
@@ -109,8 +140,9 @@ static enum bp_status freeze_constants(struct bp_graph *graph)
     return BP_OK;
 }
 
-static enum bp_status plan_record(struct bp_model *model, const struct onnx_use *use,
-                                  struct onnx_plan *plan)
+/* Records the graph with the values that the plan fixes. out_unknown: as the member of onnx_run. */
+static enum bp_status record_graph(struct bp_model *model, const struct onnx_use *use,
+                                   struct onnx_plan *plan, uint64_t *out_unknown)
 {
     struct onnx_use own = {.begun = use->begun}; /* iterations that are recorded do not count */
     struct onnx_run run;
@@ -128,6 +160,7 @@ static enum bp_status plan_record(struct bp_model *model, const struct onnx_use 
     if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->shared);
     if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
+    *out_unknown = run.unknown;
     onnx_run_finish(&run);
     return status;
 }
@@ -169,15 +202,14 @@ void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan)
     if (is_last) plan_destroy(model, plan);
 }
 
-/* Finds a kept plan for these types and outputs, and retains it; NULL: none is kept. */
-static struct onnx_plan *find_kept(struct bp_model *model, const struct bp_model_value *in,
-                                   size_t n_in, const uint8_t *want)
+/* Finds a kept plan for these inputs and outputs, and retains it; NULL: none is kept. */
+static struct onnx_plan *find_kept(struct bp_model *model, const struct wanted *w)
 {
     struct onnx_plan *found = NULL;
 
     pthread_mutex_lock(&model->lock);
     for (int i = 0; i < ONNX_PLANS && !found; i++)
-        if (model->plan[i] && plan_fits(model, model->plan[i], in, n_in, want))
+        if (model->plan[i] && plan_fits(model, model->plan[i], w))
             found = model->plan[i];
     if (found) {
         found->refs++;
@@ -187,7 +219,9 @@ static struct onnx_plan *find_kept(struct bp_model *model, const struct bp_model
     return found;
 }
 
-/* Keeps a plan in the place of the least recently used one, which runs may still use. */
+/* Keeps a plan in the place of the least recently used one, which runs may still use. Dropped plans
+ * with fixed inputs that served one run or none are counted: after some of them the model fixes no
+ * inputs any more, because their values change from run to run. */
 static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
 {
     struct onnx_plan **place = &model->plan[0], *oldest;
@@ -196,11 +230,33 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
     for (int i = 0; i < ONNX_PLANS && *place; i++)
         if (!model->plan[i] || model->plan[i]->used < (*place)->used) place = &model->plan[i];
     oldest = *place;
+    model->unused += oldest && oldest->fixed.inputs && oldest->runs < 2;
     *place = plan;
     plan->refs++;
     plan->used = ++model->uses;
     pthread_mutex_unlock(&model->lock);
     onnx_plan_release(model, oldest);
+}
+
+/* Records the graph. While a node has to read a value that depends on small inputs of integers
+ * alone, these are fixed, and the graph is recorded anew. */
+static enum bp_status plan_record(struct bp_model *model, struct wanted *w, struct onnx_plan *plan)
+{
+    uint64_t fixable = model->unused < ONNX_PLANS ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
+
+    for (;;) {
+        enum bp_status status = record_graph(model, w->use, plan, &unknown);
+        unknown &= ~plan->fixed.inputs;
+        if (status != BP_ERR_UNSUPPORTED || !unknown || unknown & ~fixable) return status;
+        finish_graph(model, plan);
+        TRY(onnx_fixed_read(w->stream ? w->stream : model->stream, w->in, w->n_in, unknown,
+                            w->fixed));
+        for (uint32_t i = 0; i < ONNX_FIXED_MAX; i++)
+            if (unknown >> i & 1)
+                memcpy(plan->fixed.value[i], w->fixed->value[i], ONNX_FIXED_BYTES);
+        plan->fixed.inputs |= unknown;
+        atomic_fetch_or(&model->fixed, unknown);
+    }
 }
 
 static enum bp_status keep_want(const struct bp_model *model, struct onnx_plan *plan,
@@ -212,8 +268,7 @@ static enum bp_status keep_want(const struct bp_model *model, struct onnx_plan *
     return onnx_find_unneeded(model, want, &plan->skip);
 }
 
-static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *use,
-                                const struct bp_model_value *in, size_t n_in, const uint8_t *want,
+static enum bp_status plan_make(struct bp_model *model, struct wanted *w,
                                 struct onnx_plan **out_plan)
 {
     struct onnx_plan *plan = calloc(1, sizeof *plan);
@@ -221,10 +276,10 @@ static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *u
 
     if (!plan) return onnx_no_memory();
     plan->refs = 1;
-    status = keep_types(plan, in, n_in);
-    if (status == BP_OK && want) status = keep_want(model, plan, want);
+    status = keep_types(plan, w->in, w->n_in);
+    if (status == BP_OK && w->want) status = keep_want(model, plan, w->want);
     if (status == BP_OK) {
-        status = plan_record(model, use, plan);
+        status = plan_record(model, w, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
             snprintf(plan->why, sizeof plan->why, "%s", bp_error_message());
             finish_graph(model, plan); /* run node by node, which reports an error */
@@ -236,20 +291,34 @@ static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *u
     return status;
 }
 
-enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
-                              struct onnx_plan **out_plan)
+/* Makes the plan, unless another thread has made it meanwhile. Called with the lock `planning`. */
+static enum bp_status plan_make_once(struct bp_model *model, struct wanted *w,
+                                     struct onnx_plan **out_plan)
 {
-    struct onnx_plan *plan = find_kept(model, in, n_in, want);
+    if ((*out_plan = find_kept(model, w))) return BP_OK;
+    TRY(plan_make(model, w, out_plan));
+    plan_keep(model, *out_plan);
+    return BP_OK;
+}
+
+enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
+                              struct bp_stream *stream, const struct bp_model_value *in,
+                              size_t n_in, const uint8_t *want, struct onnx_plan **out_plan)
+{
+    struct onnx_fixed known; /* its values are not initialised: that would take time in each run */
+    struct wanted w = {stream, use, in, n_in, want, &known};
+    uint64_t fixed = atomic_load(&model->fixed);
+    struct onnx_plan *plan = NULL;
     enum bp_status status = BP_OK;
 
+    known.inputs = 0;
+    if (fixed) fixed &= onnx_fixable(in, n_in);
+    if (fixed && stream) TRY(onnx_fixed_read(stream, in, n_in, fixed, &known));
+    if (!fixed || stream) plan = find_kept(model, &w);
     if (!plan) {
-        pthread_mutex_lock(&model->planning);
-        plan = find_kept(model, in, n_in, want); /* another thread may have made it meanwhile */
-        if (!plan) {
-            status = plan_make(model, use, in, n_in, want, &plan);
-            if (status == BP_OK) plan_keep(model, plan);
-        }
+        pthread_mutex_lock(&model->planning); /* it guards the model's stream */
+        if (!stream) status = onnx_fixed_read(model->stream, in, n_in, fixed, &known);
+        if (status == BP_OK) status = plan_make_once(model, &w, &plan);
         pthread_mutex_unlock(&model->planning);
     }
     if (status == BP_OK) *out_plan = plan;

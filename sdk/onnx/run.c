@@ -219,7 +219,8 @@ static enum bp_status model_run_checked(struct request *r)
     struct onnx_use use = onnx_use_begin(model);
     struct onnx_last last = {.host_node = ""};
     struct onnx_plan *plan = NULL;
-    enum bp_status status = onnx_plan_find(model, &use, r->in, r->n_in, r->want, &plan);
+    enum bp_status status = onnx_plan_find(model, &use, r->stream, r->in, r->n_in, r->want,
+                                           &plan);
 
     if (status == BP_OK)
         status = plan->graph ? model_run_planned(r, plan, &use, &last)

@@ -100,6 +100,15 @@ static void mark_outputs(const struct onnx_call *c, uint32_t first)
         if (c->out[i] && c->out[i]->symbolic) c->out[i]->of_data = true;
 }
 
+/* The outputs of a node depend on the inputs of the model that its own inputs depend on. */
+static void add_origins(const struct onnx_call *c)
+{
+    uint64_t inputs = 0;
+
+    for (uint32_t i = 0; i < c->node->n_in; i++) inputs |= onnx_origin(onnx_in_value(c, i));
+    for (uint32_t i = 0; i < c->node->n_out; i++) onnx_add_origin(c->out[i], inputs);
+}
+
 static enum bp_status walk_check_outputs(const struct onnx_call *c)
 {
     for (uint32_t i = 0; i < c->node->n_out; i++)
@@ -130,6 +139,7 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     if (status == BP_OK) status = walk_check_outputs(&c);
     if (status == BP_OK && run->graph) {
         mark_outputs(&c, first);
+        add_origins(&c);
         name_outputs(&c);
     }
     for (uint32_t i = 0; i < node->n_out; i++) {

@@ -72,19 +72,18 @@ def wrong(m, plugins):
     inputs."""
     casts = [kit.node("Cast", "a", "h", to=TensorProto.FLOAT16), kit.node("Cast", "h", "y", to=TensorProto.FLOAT)]
     graph = m.write("casts", [kit.node("Add", "x x", "a"), *casts], {"x": [2, 3]}, {"y": [2, 3]})
-    path = os.path.join(m.path, "casts_of_a_branch.onnx")
-    branches = {name: kit.graph([kit.node("Add", "x x", "a"), *casts], [], [kit.info("y")])
-                for name in ("then_branch", "else_branch")}
-    onnx.save(helper.make_model(
-        kit.graph([kit.node("If", "c", "z", **branches)],
-                  [kit.info("c", TensorProto.BOOL, []), kit.info("x", shape=[2, 3])], [kit.info("z")]),
-        opset_imports=[helper.make_opsetid("", 13)]), path)
+    path = os.path.join(m.path, "casts_of_a_list.onnx")  # a model whose input is a sequence has no graph
+    onnx.save(helper.make_model(kit.graph([kit.node("SequenceAt", "s k", "x"), kit.node("Add", "x x", "a"), *casts],
+                                          [kit.sequence_info("s")], [kit.info("y")], [kit.const("k", 1, np.int64)]),
+                                opset_imports=[helper.make_opsetid("", 13)]), path)
+    data = os.path.join(m.path, "casts_of_a_list")
+    kit.Folder(m.path).write(os.path.join(save(data, "output_0.pb", X + X), "input_0.pb"), [X - 1, X])
     folder = os.path.join(m.path, "plugin")
     os.makedirs(folder)
     shutil.copy(os.path.join(plugins, "bp_partial.so"), folder)
     subprocess.run([m.bp, "manifest", os.path.join(folder, "bp_partial.so")], check=True, timeout=50)
-    for name, model in (("a graph", graph), ("a model without one", path)):
-        done = m.run(model, "--verify", device="partial", BP_PLUGIN_PATH=folder, BP_PLUGINS="partial")
+    for name, model in (("a graph", [graph]), ("a model without one", [path, "--data", data])):
+        done = m.run(*model, "--verify", device="partial", BP_PLUGIN_PATH=folder, BP_PLUGINS="partial")
         yield f"wrong nodes of {name} are named", done, done.returncode == 1 and \
             "verified: 3 of 3 nodes, 2 wrong" in done.stdout and \
             all(f"node {n} (cast): worst at" in done.stdout for n in "hy")

@@ -124,9 +124,11 @@ BP_API enum bp_status bp_model_output(struct bp_model *model, uint32_t index,
  * n_out entries (any contents on entry), which the call sets to tensors in row-major order; the
  * caller destroys them. The call returns when the work has been submitted to the stream, unless the
  * model depends on data (bp_model_planned). The first run with a set of input types plans the
- * model. The plans of the last 8 sets are kept, each as a program (program.h): on a device that can
- * record work, the second run of a plan on a stream is recorded and later runs are replays. A plan
- * keeps recordings for up to 8 streams.
+ * model. If a node needs the values of small inputs of integers (at most 16 elements: the condition
+ * of an If, a trip count, a shape), a plan is for these values too, and each run reads them, which
+ * waits for the stream's earlier work. The plans of the last 8 sets are kept, each as a program
+ * (program.h): on a device that can record work, the second run of a plan on a stream is recorded
+ * and later runs are replays. A plan keeps recordings for up to 8 streams.
  *
  * Threads: several threads may run one model at the same time, each on its own stream; two threads
  * must not use one stream at the same time. A run waits for another thread only while that thread
