@@ -81,11 +81,6 @@ static enum bp_status read_ports(struct bp_model *model)
     return BP_OK;
 }
 
-static enum bp_status model_load(struct bp_model *model, const void *data, size_t size)
-{
-    return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", &model->proto);
-}
-
 static enum bp_status model_prepare(struct bp_model *model)
 {
     model->use = onnx_use_begin(model);
@@ -93,6 +88,23 @@ static enum bp_status model_prepare(struct bp_model *model)
     TRY(onnx_resolve(model));
     TRY(read_ports(model));
     return onnx_weights(model);
+}
+
+/* Loads the model from the bytes of its file. */
+static enum bp_status model_load(struct bp_model *model, const void *data, size_t size,
+                                 bool is_mapped)
+{
+    enum bp_status status;
+
+    model->bytes = data;
+    model->n_bytes = size;
+    model->is_mapped = is_mapped;
+    status = onnx_unpack_model(data, size, &model->proto);
+    if (status == BP_OK) status = model_prepare(model);
+    onnx_return_all(model);
+    model->options.folder = NULL; /* owned by the caller */
+    model->options.share = NULL;
+    return status;
 }
 
 static struct bp_model *new_model(struct bp_device *device, const struct bp_model_options *options)
@@ -170,10 +182,7 @@ enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, 
     TRY(check_load("bp_model_load_memory", device, data, options, out_model));
     model = new_model(device, options);
     if (!model) return onnx_no_memory();
-    status = model_load(model, data, size);
-    if (status == BP_OK) status = model_prepare(model);
-    model->options.folder = NULL; /* owned by the caller */
-    model->options.share = NULL;
+    status = model_load(model, data, size, false);
     return model_done(model, status, out_model);
 }
 
@@ -184,7 +193,7 @@ static enum bp_status load_file(struct bp_model *model, const char *path)
     void *data;
 
     TRY(onnx_file_map(path, &data, &size));
-    status = model_load(model, data, size);
+    status = model_load(model, data, size, true);
     onnx_file_unmap(data, size);
     return status;
 }
@@ -207,9 +216,6 @@ enum bp_status bp_model_load(struct bp_device *device, const char *path,
     strrchr(folder, '/')[1] = 0;
     if (!model->options.folder) model->options.folder = folder;
     status = load_file(model, path);
-    if (status == BP_OK) status = model_prepare(model);
-    model->options.folder = NULL;
-    model->options.share = NULL;
     free(folder);
     return model_done(model, status, out_model);
 }

@@ -178,6 +178,9 @@ struct bp_model {
     struct bp_core *core;
     struct bp_stream *stream;    /* for values that are computed once; planning guards it */
     Onnx__ModelProto *proto;
+    const void *bytes;           /* during the load: the file's, which large weights point to */
+    size_t n_bytes;
+    bool is_mapped;              /* the bytes are a mapping of this library */
     struct onnx_body body;
     struct onnx_node **call;      /* n_call calls of functions; inlined nodes use their values */
     struct onnx_function *function; /* one for each function of the model */
@@ -195,12 +198,12 @@ struct bp_model {
     pthread_mutex_t lock;        /* guards all below; held for short times */
     uint64_t uses;               /* of plans */
     struct onnx_plan *plan[ONNX_PLANS];
-    struct onnx_last last;
-};
-
     _Atomic uint64_t fixed;      /* inputs that a plan has fixed */
     uint32_t unused;             /* plans with fixed inputs that were dropped after one run or
                                     none */
+    struct onnx_last last;
+};
+
 static inline bool onnx_is_model(const struct bp_model *model)
 {
     return model && model->magic == ONNX_MAGIC;
@@ -224,6 +227,18 @@ enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const 
  * with its type's free_unpacked and allocator NULL. */
 enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void *data, size_t size,
                            const char *what, void *out_message);
+
+/* borrow.c. onnx_unpack_model checks and unpacks a model; raw_data of its large initialisers points
+ * into `data`, and is no memory of protobuf-c. onnx_is_borrowed returns whether `at` points into
+ * the bytes of the model that is being loaded. onnx_return_data ends the use of a tensor's
+ * raw_data, and onnx_return_all that of all bytes, before the message or the bytes are freed. */
+enum bp_status onnx_unpack_model(const void *data, size_t size, Onnx__ModelProto **out_proto);
+bool onnx_is_borrowed(const struct bp_model *model, const void *at);
+void onnx_return_data(struct bp_model *model, Onnx__TensorProto *t);
+void onnx_return_all(struct bp_model *model);
+/* Writes all elements of a new tensor, in parts, so that few pages of the file are in memory. */
+enum bp_status onnx_write_data(struct bp_model *model, struct bp_stream *stream,
+                               const uint8_t *data, struct bp_tensor *out);
 
 /* share.c: onnx_share_find finds the tensor of an equal constant of options.share; NULL: there is
  * none. The caller destroys the handle. onnx_share_folded replaces values that were computed at
@@ -287,6 +302,7 @@ struct onnx_run {
     const struct onnx_run *outer; /* while at is set: the thread's walk around this one, or NULL */
     const struct onnx_node *host; /* the first of n_host nodes that the host computed */
     uint32_t n_host;
+    uint64_t unknown;           /* the origin of the symbolic value that a node had to read */
 };
 
 /* walk.c: walks all nodes of a body, in their order. */
@@ -302,7 +318,6 @@ void onnx_forget(struct onnx_run *run, uint32_t slot);
  * that names the option; onnx_check_end also fails if the run is cancelled. */
 struct onnx_use onnx_use_begin(const struct bp_model *model);
 enum bp_status onnx_check_end(const struct onnx_run *run);
-    uint64_t unknown;           /* the origin of the symbolic value that a node had to read */
 enum bp_status onnx_check_round(struct onnx_run *run);
 /* Fails if loading must not create this many more bytes. */
 enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes);
@@ -331,21 +346,6 @@ enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_mo
 enum bp_status onnx_find_unneeded(const struct bp_model *model, const uint8_t *want,
                                   bool **out_skip);
 
-/* plan.c: find returns the plan for these input types and outputs, and makes one if none is kept.
- * want: one number for each output, 0: it is not computed; NULL: all are. use: of the run that
- * needs the plan. The caller releases the plan. */
-enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
-                              struct onnx_plan **out_plan);
-void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
-
-/* program.c: runs the graph of a plan, by a program that no other run uses if there is one.
- * out_replayed: whether it was a replay; if not, reason gets the cause. */
-enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
-                             struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
-                             struct bp_tensor **out, size_t n_out, struct onnx_last *last);
-
-#endif
 /* fixed.c. onnx_fixable returns the inputs that a plan may fix: a bit for each small tensor of
  * integers. onnx_fixed_read reads the values of `inputs` that are not in `fixed` yet, and
  * onnx_fixed_fits returns whether the values that a plan fixes are the given ones. */
@@ -358,3 +358,19 @@ bool onnx_fixed_fits(const struct onnx_fixed *plan, const struct onnx_fixed *giv
 uint64_t onnx_origin(const struct onnx_value *v);
 void onnx_add_origin(struct onnx_value *v, uint64_t inputs);
 
+/* plan.c: find returns the plan for these input types and outputs, and makes one if none is kept.
+ * want: one number for each output, 0: it is not computed; NULL: all are. use: of the run that
+ * needs the plan. stream: reads inputs that plans fix; NULL: the model's own. The caller releases
+ * the plan. */
+enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
+                              struct bp_stream *stream, const struct bp_model_value *in,
+                              size_t n_in, const uint8_t *want, struct onnx_plan **out_plan);
+void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
+
+/* program.c: runs the graph of a plan, by a program that no other run uses if there is one.
+ * out_replayed: whether it was a replay; if not, reason gets the cause. */
+enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
+                             struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
+                             struct bp_tensor **out, size_t n_out, struct onnx_last *last);
+
+#endif

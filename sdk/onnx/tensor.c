@@ -166,6 +166,18 @@ static void make_boolean(uint8_t *at, uint64_t n)
     for (uint64_t i = 0; i < n; i++) at[i] = at[i] != 0;
 }
 
+/* Whether the elements can be read where the message has them: as raw data of the right size. Short
+ * lists are copied, since values keep them. */
+static bool data_is_ready(const Onnx__TensorProto *t, uint32_t dtype, uint64_t bytes)
+{
+    size_t n;
+
+    typed_field(t, dtype, &n);
+    if (n || dtype == BP_BOOL || !t->has_raw_data || t->raw_data.len != bytes) return false;
+    return t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL &&
+           bytes > SHORT_LIST * sizeof(int64_t);
+}
+
 /* Reads the elements into memory of the host. */
 static enum bp_status host_data(struct bp_model *model, const Onnx__TensorProto *t, uint32_t dtype,
                                 void **out)
@@ -219,36 +231,52 @@ static void tensor_replace(struct bp_model *model, const Onnx__TensorProto *t, f
                            onnx_fan_in(model, slot, rank, t->dims), data, count);
 }
 
-/* Finds an equal weight of the model that shares its weights. */
-static enum bp_status tensor_share(struct bp_model *model, const Onnx__TensorProto *t,
-                                   uint32_t dtype, const void *data, struct bp_tensor **out_same)
+static enum bp_status tensor_write(struct bp_model *model, struct bp_stream *stream,
+                                   const Onnx__TensorProto *proto, uint32_t dtype,
+                                   const void *data, struct bp_tensor **out_tensor)
 {
-    uint64_t count, bytes;
+    struct bp_tensor *t;
+    enum bp_status status;
 
-    TRY(check_shape(t, dtype, &count, &bytes));
-    return onnx_share_find(model, dtype, (uint32_t)t->n_dims, t->dims, data, bytes, out_same);
+    if (!onnx_is_borrowed(model, data))
+        return onnx_put(stream, dtype, (uint32_t)proto->n_dims, proto->dims, data, out_tensor);
+    TRY(bp_tensor_create(bp_stream_device(stream), dtype, (uint32_t)proto->n_dims, proto->dims,
+                         &t));
+    status = onnx_write_data(model, stream, data, t);
+    if (status) bp_tensor_destroy(t);
+    else *out_tensor = t;
+    return status;
 }
 
-/* Reads the elements into memory of the host and writes them to the device. */
+/* Writes the elements to the device. out_own: the host's copy of them, or NULL if there is none. */
 static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stream,
-                                  const Onnx__TensorProto *proto, bool is_weight, void **out_data,
+                                  const Onnx__TensorProto *proto, bool is_weight, void **out_own,
                                   struct bp_tensor **out_tensor)
 {
+    bool is_replaced = is_weight && model->options.weights && proto->n_dims;
     struct bp_tensor *same = NULL;
+    uint64_t count, bytes;
     enum bp_status status;
+    const void *data;
+    void *own = NULL;
     uint32_t dtype;
-    void *data;
 
     TRY(dtype_of(proto, &dtype));
-    TRY(host_data(model, proto, dtype, &data));
-    if (is_weight && model->options.weights && dtype == BP_F32 && proto->n_dims)
-        tensor_replace(model, proto, data);
-    status = is_weight ? tensor_share(model, proto, dtype, data, &same) : BP_OK;
+    TRY(check_shape(proto, dtype, &count, &bytes));
+    if (!is_replaced && data_is_ready(proto, dtype, bytes)) data = proto->raw_data.data;
+    else {
+        TRY(host_data(model, proto, dtype, &own));
+        if (is_replaced && dtype == BP_F32) tensor_replace(model, proto, own);
+        data = own;
+    }
+    status = is_weight ? onnx_share_find(model, dtype, (uint32_t)proto->n_dims, proto->dims, data,
+                                         bytes, &same)
+                       : BP_OK;
     if (same) *out_tensor = same;
     else if (status == BP_OK)
-        status = onnx_put(stream, dtype, (uint32_t)proto->n_dims, proto->dims, data, out_tensor);
-    if (status) free(data);
-    else *out_data = data;
+        status = tensor_write(model, stream, proto, dtype, data, out_tensor);
+    if (status) free(own);
+    else *out_own = own;
     return status;
 }
 

@@ -34,15 +34,6 @@ int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
     return fan_in;
 }
 
-/* Frees the bytes of a weight in the message, after they have been written to the device. */
-static void weights_forget(const Onnx__TensorProto *proto)
-{
-    Onnx__TensorProto *t = (Onnx__TensorProto *)proto; /* only weights.c may change it */
-
-    free(t->raw_data.data); /* as protobuf-c's default allocator frees it */
-    t->raw_data = (ProtobufCBinaryData){0, NULL};
-}
-
 static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
 {
     struct bp_model *model = run->model;
@@ -53,7 +44,7 @@ static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
     if (!w->tensor && !w->sparse) return BP_OK;
     if (w->tensor) {
         TRY(onnx_tensor_value(run, w->tensor, true, to));
-        weights_forget(w->tensor);
+        onnx_return_data(model, (Onnx__TensorProto *)w->tensor); /* only here it may change */
     } else {
         TRY(onnx_sparse_tensor(run, w->sparse, &t));
         TRY(onnx_value_tensor(run, t, false, to));

@@ -3,6 +3,7 @@
  * limit for nested messages, so a small file could overflow the stack, and it reports errors
  * without their place. This check bounds the depth and names the place. Wire format: the Protocol
  * Buffers encoding guide. */
+#include "wire.h"
 #include "onnx.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,13 +12,7 @@
 
 enum { NESTING_MAX = 128 };
 
-struct wire {
-    const uint8_t *begin, *at, *end;
-    const char *what; /* for the whole file: its name in messages */
-};
-
-/* Reads a base-128 number of at most 10 bytes. */
-static bool take_varint(struct wire *w, uint64_t *out)
+bool wire_take_number(struct wire *w, uint64_t *out)
 {
     uint64_t value = 0;
 
@@ -106,19 +101,18 @@ static uint32_t wire_type_of(const ProtobufCFieldDescriptor *field)
     }
 }
 
-/* Reads the length of a field's contents, and moves *w to where the contents begin. */
-static bool take_length(struct wire *w, uint32_t type, uint64_t *out)
+bool wire_take_length(struct wire *w, uint32_t type, uint64_t *out)
 {
     struct wire number = *w;
 
     switch (type) {
     case 0:
-        if (!take_varint(&number, out)) return false;
+        if (!wire_take_number(&number, out)) return false;
         *out = (uint64_t)(number.at - w->at);
         return true;
     case 1: *out = 8; break;
     case 2:
-        if (!take_varint(w, out)) return false;
+        if (!wire_take_number(w, out)) return false;
         break;
     case 5: *out = 4; break;
     default: return false;
@@ -141,10 +135,10 @@ static enum bp_status check_field(struct wire *w, const struct wire *file,
     uint64_t tag, length = 0;
     uint32_t type, expected;
 
-    if (!take_varint(w, &tag) || !(tag >> 3) || tag >> 32)
+    if (!wire_take_number(w, &tag) || !(tag >> 3) || tag >> 32)
         return wire_broken(w, file, message, "no field begins here");
     type = (uint32_t)(tag & 7);
-    if (!take_length(w, type, &length)) return wire_too_long(w, file, message, length);
+    if (!wire_take_length(w, type, &length)) return wire_too_long(w, file, message, length);
     field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
     if (!field) {
         w->at += length; /* an unknown field of a newer writer is skipped */
