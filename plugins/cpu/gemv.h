@@ -10,16 +10,21 @@
 #include <dialect/elem.h>
 
 enum {
-    GEMV_WIDE = 8192 / (int)sizeof(acc), /* results of a task that are contiguous in the matrix */
-    GEMV_LINES = 16,                     /* results of a task whose terms are contiguous */
+    GEMV_WIDE = 16384 / (int)sizeof(acc), /* a row of at most so many results is read whole */
+    GEMV_PART = 2048 / (int)sizeof(acc),  /* results of a task that reads parts of rows */
+    GEMV_LONG = 32768 / (int)sizeof(acc), /* rows of so many results or more are read in long parts,
+                                             and their sums are added to y */
+    GEMV_LINES = 16,                      /* results of a task whose terms are contiguous */
     GEMV_LANES = 128 / (int)sizeof(acc), /* partial sums of one result whose terms are contiguous */
     GEMV_LINE = 64,                      /* size of a cache line in bytes */
+    GEMV_AHEAD = 8192 / (int)sizeof(elem), /* how far whole rows are prefetched */
 };
 
 struct gemv {
     struct matmul_line line;
     const elem *x, *matrix;
     elem *y;
+    int64_t each;  /* results of a task */
     int64_t tasks; /* tasks of one product */
 };
 
@@ -28,12 +33,35 @@ static inline void gemv_fetch(const elem *at, int64_t n)
     for (int64_t i = 0; i < n; i += GEMV_LINE / (int64_t)sizeof *at) __builtin_prefetch(at + i);
 }
 
-/* Computes contiguous results: uses four rows of the matrix at a time while the next four are
- * prefetched. */
-static void gemv_across(const struct matmul_line *l, const elem *x, const elem *b, elem *y,
-                        int64_t w)
+/* The functions gemv_whole, gemv_parts and gemv_long compute contiguous results, and add the terms
+ * of each in the order of k: the results are equal, however a product is divided into tasks. */
+
+/* Reads whole rows, which are one stream. */
+static void gemv_whole(const struct matmul_line *l, const elem *x, const elem *b, elem *y)
 {
     acc sum[GEMV_WIDE];
+
+    for (int64_t j = 0; j < l->n; j++) sum[j] = 0;
+    for (int64_t k = 0; k < l->k; k++, b += l->row) {
+        acc by = x[k * l->x_step];
+        int64_t j = 0, n;
+        for (; j < l->n; j += n) {
+            n = l->n - j < GEMV_LANES ? l->n - j : GEMV_LANES;
+            gemv_fetch(b + j + GEMV_AHEAD, n);
+            if (n == GEMV_LANES)
+                for (int i = 0; i < GEMV_LANES; i++) sum[j + i] += by * b[j + i];
+            else
+                for (int64_t i = j; i < l->n; i++) sum[i] += by * b[i];
+        }
+    }
+    for (int64_t j = 0; j < l->n; j++) y[j * l->y_step] = sum[j];
+}
+
+/* Reads parts of four rows at a time, and prefetches those of the next four. */
+static void gemv_parts(const struct matmul_line *l, const elem *x, const elem *b, elem *y,
+                       int64_t w)
+{
+    acc sum[GEMV_PART];
     int64_t k = 0;
 
     for (int64_t j = 0; j < w; j++) sum[j] = 0;
@@ -44,7 +72,7 @@ static void gemv_across(const struct matmul_line *l, const elem *x, const elem *
         for (int i = 4; i < 8 && k + i < l->k; i++) gemv_fetch(b + i * l->row, w);
 #pragma omp simd
         for (int64_t j = 0; j < w; j++)
-            sum[j] += (x0 * b[j] + x1 * b1[j]) + (x2 * b2[j] + x3 * b3[j]);
+            sum[j] = (((sum[j] + x0 * b[j]) + x1 * b1[j]) + x2 * b2[j]) + x3 * b3[j];
     }
     for (; k < l->k; k++, b += l->row) {
         acc x0 = x[k * l->x_step];
@@ -52,6 +80,30 @@ static void gemv_across(const struct matmul_line *l, const elem *x, const elem *
         for (int64_t j = 0; j < w; j++) sum[j] += x0 * b[j];
     }
     for (int64_t j = 0; j < w; j++) y[j * l->y_step] = sum[j];
+}
+
+/* Reads long parts of four rows at a time. Their sums would fill the first cache, so they are added
+ * to y, which is contiguous. */
+static void gemv_long(const struct matmul_line *l, const elem *x, const elem *b, elem *y, int64_t w)
+{
+    int64_t k = 0, row = l->row, step = l->x_step;
+
+    for (int64_t j = 0; j < w; j++) y[j] = 0;
+    for (; k + 4 <= l->k; k += 4, b += 4 * row, x += 4 * step) {
+        acc x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step];
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++)
+            y[j] = (((y[j] + x0 * b[j]) + x1 * b[row + j]) + x2 * b[2 * row + j]) +
+                   x3 * b[3 * row + j];
+    }
+    for (; k < l->k; k++, b += row, x += step)
+#pragma omp simd
+        for (int64_t j = 0; j < w; j++) y[j] += x[0] * b[j];
+}
+
+static inline bool gemv_is_long(const struct matmul_line *l)
+{
+    return l->column == 1 && l->y_step == 1 && l->n >= GEMV_LONG;
 }
 
 /* Computes one result whose terms are contiguous. */
@@ -73,18 +125,30 @@ static void gemv_task(void *arg, int64_t task)
 {
     const struct gemv *g = arg;
     const struct matmul_line *l = &g->line;
-    int64_t at[WALK_VIEWS], first = task % g->tasks * (l->column == 1 ? GEMV_WIDE : GEMV_LINES), n;
+    int64_t at[WALK_VIEWS], first = task % g->tasks * g->each, n;
 
     walk_offset(&l->batch, task / g->tasks, at);
-    n = l->n - first;
+    n = l->n - first < g->each ? l->n - first : g->each;
     const elem *x = g->x + at[1], *b = g->matrix + at[2] + first * l->column;
     elem *y = g->y + at[0] + first * l->y_step;
     if (l->column == 1) {
-        gemv_across(l, x, b, y, n < GEMV_WIDE ? n : GEMV_WIDE);
+        if (gemv_is_long(l)) gemv_long(l, x, b, y, n);
+        else if (n == l->n && n > GEMV_PART) gemv_whole(l, x, b, y);
+        else gemv_parts(l, x, b, y, n);
         return;
     }
-    for (int64_t j = 0; j < n && j < GEMV_LINES; j++)
-        y[j * l->y_step] = gemv_dot(x, b + j * l->column, l->k);
+    for (int64_t j = 0; j < n; j++) y[j * l->y_step] = gemv_dot(x, b + j * l->column, l->k);
+}
+
+/* How many results a task has. */
+static int64_t gemv_each(const struct matmul_line *l, uint32_t width)
+{
+    int64_t share = (l->n + width - 1) / width;
+
+    if (l->column != 1) return GEMV_LINES;
+    if (share == l->n && l->n <= GEMV_WIDE) return l->n;
+    if (share > GEMV_PART && !gemv_is_long(l)) share = GEMV_PART;
+    return (share + GEMV_LANES - 1) / GEMV_LANES * GEMV_LANES;
 }
 
 /* Computes the product if it is a vector times a matrix of this kind. false: the product has
@@ -92,15 +156,15 @@ static void gemv_task(void *arg, int64_t task)
 static bool gemv_run(const struct bp_launch *launch, const struct matmul *s)
 {
     struct gemv g = {.y = launch->out[0]->data};
-    int64_t each;
+    uint32_t width;
 
     if (!matmul_is_line(s, &g.line)) return false;
     g.x = launch->in[g.line.swapped]->data;
     g.matrix = launch->in[!g.line.swapped]->data;
-    each = g.line.column == 1 ? GEMV_WIDE : GEMV_LINES;
-    g.tasks = (g.line.n + each - 1) / each;
-    cpu_team_run(gemv_task, &g, g.tasks * s->batch.count,
-                 cpu_team_width(launch, (double)launch->out[0]->count * (double)s->k));
+    width = cpu_team_width(launch, (double)launch->out[0]->count * (double)s->k);
+    g.each = gemv_each(&g.line, s->batch.count < width ? width : 1);
+    g.tasks = (g.line.n + g.each - 1) / g.each;
+    cpu_team_run(gemv_task, &g, g.tasks * s->batch.count, width);
     return true;
 }
 
