@@ -11,6 +11,7 @@
  * made. */
 struct tensor {
     int arg;
+    bool is_output;
     struct onednn_desc lies, wants, scratch;
     dnnl_primitive_t reorder; /* NULL: the view's layout is used directly */
     uint64_t at;              /* otherwise the tensor's offset in the workspace */
@@ -74,6 +75,7 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     dnnl_primitive_desc_t desc;
 
     t->arg = slot->arg;
+    t->is_output = i == plan->tensors - 1;
     if (!onednn_desc_copy(dnnl, &t->lies, slot->desc) ||
         !(slot->query ? onednn_desc_query(dnnl, &t->wants, run, slot->query)
                       : onednn_desc_copy(dnnl, &t->wants, slot->desc)))
@@ -81,7 +83,7 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     if (onednn_desc_equal(dnnl, &t->lies, &t->wants)) return true;
     const dnnl_memory_desc_t *lies = onednn_desc_pointer(&t->lies),
                              *wants = onednn_desc_pointer(&t->wants);
-    bool back = slot->arg == DNNL_ARG_DST;
+    bool back = t->is_output;
     if (dnnl->dnnl_reorder_primitive_desc_create(&desc, back ? wants : lies, dnnl->engine,
                                                  back ? lies : wants, dnnl->engine, attr))
         return false;
@@ -185,7 +187,7 @@ struct runner {
 
 static bool reorder_init(const struct onednn *dnnl, const struct tensor *t, struct memories *m)
 {
-    bool back = t->arg == DNNL_ARG_DST;
+    bool back = t->is_output;
 
     return memory_add(dnnl, m, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &t->lies, NULL) &&
            memory_add(dnnl, m, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &t->wants, NULL) &&

@@ -49,6 +49,7 @@
 
 /* X(function): those of version 2 only. */
 #define DNNL_SYMBOLS_2(X) \
+    X(dnnl_dilated_convolution_backward_weights_desc_init) \
     X(dnnl_dilated_convolution_forward_desc_init) \
     X(dnnl_dilated_deconvolution_forward_desc_init) \
     X(dnnl_matmul_desc_init) \
@@ -58,6 +59,11 @@
 
 /* X(function, parameters): those of version 3 only; all return dnnl_status_t. */
 #define DNNL_SYMBOLS_3(X) \
+    X(dnnl_convolution_backward_weights_primitive_desc_create, \
+      (dnnl_primitive_desc_t * out, dnnl_engine_t, dnnl_alg_kind_t, const void *src, \
+       const void *diff_weights, const void *diff_bias, const void *diff_dst, \
+       const dnnl_dim_t *strides, const dnnl_dim_t *dilates, const dnnl_dim_t *before, \
+       const dnnl_dim_t *after, const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t)) \
     X(dnnl_convolution_forward_primitive_desc_create, \
       (dnnl_primitive_desc_t * out, dnnl_engine_t, dnnl_prop_kind_t, dnnl_alg_kind_t, \
        const void *src, const void *weights, const void *bias, const void *dst, \
@@ -133,7 +139,7 @@ const dnnl_memory_desc_t *onednn_desc_pointer(const struct onednn_desc *desc);
 
 /* One tensor of a primitive. The descriptions belong to the caller. */
 struct onednn_slot {
-    int arg;                          /* DNNL_ARG_SRC, ...; DNNL_ARG_DST is the output */
+    int arg;                          /* DNNL_ARG_SRC, ... */
     const struct onednn_desc *desc;   /* the layout of the view */
     const struct onednn_desc *wanted; /* the layout that the primitive is created with */
     dnnl_query_t query; /* query for the layout that the primitive chose; 0: it uses `desc` */
@@ -144,7 +150,19 @@ struct onednn_slot {
 struct onednn_window {
     dnnl_dims_t step, holes, before, after;
     bool transposed; /* a transposed convolution, which oneDNN calls deconvolution */
+    bool of_weights; /* the gradient in the filters: the slots are those of the result's gradient,
+                        the image and the filters' gradient */
 };
+
+/* onednn_conv.c: describes filters; with several groups the groups are one more axis. Converts the
+ * attributes of a convolution of x by w to y. Returns whether elements have no gaps, channels
+ * innermost. */
+bool onednn_filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
+                        const struct bp_view *w, int64_t groups);
+void onednn_geometry(const int64_t *stride, const int64_t *dilation, const int64_t *pad,
+                     const struct bp_view *x, const struct bp_view *w, const struct bp_view *y,
+                     struct onednn_window *to);
+bool onednn_channels_last(const struct bp_view *v);
 
 /* onednn_fused.c: what follows a product: the residual is added, and an activation is applied. The
  * rows are the plugin's own. */

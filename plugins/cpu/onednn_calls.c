@@ -227,6 +227,47 @@ bool onednn_attr_add(const struct onednn *dnnl, dnnl_primitive_attr_t attr)
     return good;
 }
 
+/* Describes the gradient of a convolution in its filters. oneDNN needs the description of the
+ * forward convolution, which has the same layouts. desc: as in onednn_recipe_describe. */
+static bool describe_weights_two(const struct onednn *dnnl, const struct onednn_window *w,
+                                 const dnnl_memory_desc_t *const *desc,
+                                 const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+    dnnl_convolution_desc_t op, forward;
+    dnnl_primitive_desc_t hint;
+    bool good;
+
+    if (dnnl->two.dnnl_dilated_convolution_forward_desc_init(
+            &forward, dnnl_forward_training, dnnl_convolution_direct, desc[1], desc[3], NULL,
+            desc[0], w->step, w->holes, w->before, w->after) ||
+        dnnl->two.dnnl_dilated_convolution_backward_weights_desc_init(
+            &op, dnnl_convolution_direct, desc[1], desc[3], NULL, desc[0], w->step, w->holes,
+            w->before, w->after) ||
+        dnnl->two.dnnl_primitive_desc_create(&hint, &forward, NULL, dnnl->engine, NULL))
+        return false;
+    good = !dnnl->two.dnnl_primitive_desc_create(out, &op, attr, dnnl->engine, hint);
+    dnnl->dnnl_primitive_desc_destroy(hint);
+    return good;
+}
+
+static bool describe_weights_three(const struct onednn *dnnl, const struct onednn_window *w,
+                                   const dnnl_memory_desc_t *const *desc,
+                                   const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_desc_t hint;
+    bool good;
+
+    if (dnnl->three.dnnl_convolution_forward_primitive_desc_create(
+            &hint, dnnl->engine, dnnl_forward_training, dnnl_convolution_direct, desc[1], desc[3],
+            NULL, desc[0], w->step, w->holes, w->before, w->after, NULL))
+        return false;
+    good = !dnnl->three.dnnl_convolution_backward_weights_primitive_desc_create(
+        out, dnnl->engine, dnnl_convolution_direct, desc[1], desc[3], NULL, desc[0], w->step,
+        w->holes, w->before, w->after, hint, attr);
+    dnnl->dnnl_primitive_desc_destroy(hint);
+    return good;
+}
+
 static bool describe_two(const struct onednn *dnnl, const struct onednn_recipe *recipe,
                          const dnnl_memory_desc_t *const *desc, const_dnnl_primitive_attr_t attr,
                          dnnl_primitive_desc_t *out)
@@ -279,5 +320,8 @@ bool onednn_recipe_describe(const struct onednn *dnnl, const struct onednn_recip
         int at = i == recipe->slots - 1 ? 3 : i;
         desc[at] = onednn_desc_pointer(recipe->slot[i].wanted);
     }
+    if (recipe->window && recipe->window->of_weights)
+        return (dnnl->major == 2 ? describe_weights_two
+                                 : describe_weights_three)(dnnl, recipe->window, desc, attr, out);
     return (dnnl->major == 2 ? describe_two : describe_three)(dnnl, recipe, desc, attr, out);
 }

@@ -7,9 +7,8 @@
 #include "kernels.h"
 #include <backplane/attrs.h>
 
-/* Describes the filters. With several groups they have one more axis: groups, filters of a group,
- * channels of a group, window. */
-static bool filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
+/* The axes of several groups: groups, filters of a group, channels of a group, window. */
+bool onednn_filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
                         const struct bp_view *w, int64_t groups)
 {
     int64_t shape[6] = {groups, w->shape[0] / groups},
@@ -26,24 +25,22 @@ static bool filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
 /* Converts the attributes. The operator's padding after the image is the maximum that a window may
  * reach; oneDNN requires exactly the padding that the last window reaches. oneDNN's dilation is the
  * number of elements between taps; the operator's is the distance of taps. */
-static void onednn_conv_geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *prep,
-                                 struct onednn_window *to)
+void onednn_geometry(const int64_t *stride, const int64_t *dilation, const int64_t *pad,
+                     const struct bp_view *x, const struct bp_view *w, const struct bp_view *y,
+                     struct onednn_window *to)
 {
-    const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
-
     for (int d = 0; d < x->rank - 2; d++) {
-        to->step[d] = attrs->stride[d];
-        to->holes[d] = attrs->dilation[d] - 1;
-        to->before[d] = attrs->pad[d];
-        to->after[d] = (y->shape[d + 2] - 1) * to->step[d] +
-                       (w->shape[d + 2] - 1) * attrs->dilation[d] + 1 - x->shape[d + 2] -
-                       to->before[d];
+        to->step[d] = stride[d];
+        to->holes[d] = dilation[d] - 1;
+        to->before[d] = pad[d];
+        to->after[d] = (y->shape[d + 2] - 1) * to->step[d] + (w->shape[d + 2] - 1) * dilation[d] +
+                       1 - x->shape[d + 2] - to->before[d];
     }
 }
 
 /* Whether elements have no gaps, in the order batches, the image's lines, then channels. oneDNN has
  * no code for other orders in which channels are contiguous. */
-static bool channels_last(const struct bp_view *v)
+bool onednn_channels_last(const struct bp_view *v)
 {
     int64_t step = v->shape[1];
 
@@ -62,7 +59,7 @@ static bool has_gaps(const struct bp_view *v)
 {
     int64_t inner = v->shape[1];
 
-    if (v->shape[1] < 2 || v->stride[1] != 1 || channels_last(v)) return false;
+    if (v->shape[1] < 2 || v->stride[1] != 1 || onednn_channels_last(v)) return false;
     for (int a = v->rank - 1; a >= 0; a--) {
         if (a == 1 || v->shape[a] < 2) continue;
         if (v->stride[a] < inner) return false;
@@ -117,10 +114,11 @@ static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp
     const struct bp_view *w = prep->in[1], *bias = prep->n_in > 2 ? prep->in[2] : NULL;
 
     *c = (struct conv){.bias = bias != NULL, .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
-    onednn_conv_geometry(attrs, prep, &c->window);
+    onednn_geometry(attrs->stride, attrs->dilation, attrs->pad, prep->in[0], w, prep->out[0],
+                    &c->window);
     return onednn_desc_init(dnnl, &c->x, prep->in[0]) &&
            dense_desc(dnnl, &c->dense_x, prep->in[0]) &&
-           filter_desc(dnnl, &c->w, w, attrs->groups) &&
+           onednn_filter_desc(dnnl, &c->w, w, attrs->groups) &&
            onednn_desc_init(dnnl, &c->y, prep->out[0]) &&
            (!bias || onednn_desc_init(dnnl, &c->b, bias)) &&
            onednn_desc_any(dnnl, &c->any_x, &c->x) && onednn_desc_any(dnnl, &c->any_w, &c->w) &&
@@ -163,9 +161,9 @@ static enum bp_status conv_plan(struct cpu *self, const struct bp_prep *prep, co
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
-    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y))
+    if ((onednn_channels_last(x) && onednn_channels_last(y)) || is_product(x, w, y))
         status = onednn_conv_make(self, prep, c, CONV_STAYS, out);
-    else if (has_gaps(x) && channels_last(y))
+    else if (has_gaps(x) && onednn_channels_last(y))
         status = onednn_conv_make(self, prep, c, CONV_CLOSES_GAPS, out);
     if (status != BP_ERR_UNSUPPORTED) return status;
     if (c->epilogue && c->epilogue->copy)
