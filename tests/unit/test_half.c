@@ -3,38 +3,9 @@
  * some GPUs do. It tests the form of f16_to_f32 for these devices for all 65,536 numbers, and
  * f16_from_f32 at and beside each number, and each middle of two numbers, that it rounds to a
  * subnormal one. */
+#include "flush.h"
 #include <criterion/criterion.h>
 #include <dialect/half.h>
-#include <stdbool.h>
-
-/* Switches the flushing of subnormal operands and results to 0. Returns whether it is on; false:
- * not supported here. */
-static bool half_flush(bool on)
-{
-#if defined(__x86_64__)
-    const u32 bits = 0x8040; /* FTZ, DAZ */
-    u32 control = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(on ? control | bits : control & ~bits);
-    return on;
-#elif defined(__aarch64__)
-    const u64 bits = 1 << 24; /* FZ */
-    u64 control;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    control = on ? control | bits : control & ~bits;
-    __asm__ volatile("msr fpcr, %0" : : "r"(control));
-    return on;
-#else
-    (void)on;
-    return false;
-#endif
-}
-
-static bool is_flushed(void)
-{
-    volatile f32 small = f32_from_bits(1 << 22);
-
-    return small * 2.0f == 0;
-}
 
 /* Converts by the definition of f16. */
 static f64 half_value_of(u16 h)
@@ -64,10 +35,10 @@ Test(half, all_numbers_are_read)
 
 Test(half, all_numbers_are_read_where_subnormal_ones_are_0)
 {
-    if (!half_flush(true)) cr_skip_test("this processor is not known to flush");
-    cr_assert(is_flushed());
+    if (!flush_set(true)) cr_skip_test("this processor is not known to flush");
+    cr_assert(flush_is_on());
     expect_all();
-    half_flush(false);
+    flush_set(false);
 }
 
 /* Rounds a number beside the middle of two neighbours of f16; the middle is given in halves of
@@ -81,8 +52,8 @@ static u32 half_rounded(u32 halves, int step)
 
 Test(half, small_numbers_are_rounded_where_subnormal_ones_are_0)
 {
-    if (!half_flush(true)) cr_skip_test("this processor is not known to flush");
-    cr_assert(is_flushed());
+    if (!flush_set(true)) cr_skip_test("this processor is not known to flush");
+    cr_assert(flush_is_on());
     for (u32 halves = 1; halves <= 2048; halves++) {
         u32 below = halves / 2, above = (halves + 1) / 2, even = below & 1 ? above : below;
         cr_assert_eq(half_rounded(halves, -1), halves & 1 ? below : above, "below %u", halves);
@@ -91,5 +62,5 @@ Test(half, small_numbers_are_rounded_where_subnormal_ones_are_0)
     }
     for (u32 bits = 0; bits < 0x800000; bits += 4097)
         cr_assert_eq(f16_from_f32(f32_from_bits(0x80000000 | bits)), 0x8000, "%x", bits);
-    half_flush(false);
+    flush_set(false);
 }
