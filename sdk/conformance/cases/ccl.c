@@ -64,8 +64,9 @@ static bool ccl_has(const struct num_type *type, uint32_t reduction)
 
 static void add_dtypes(struct into *into)
 {
-    for (uint32_t t = 0; num_type(t); t++) {
+    for (uint32_t t = 0; t < 64; t++) {
         const struct num_type *type = num_type(t);
+        if (!type) continue;
         for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
             if (!ccl_has(type, op)) continue;
             ccl_add(into, (struct ccl_case){.call = BP_COMM_ALL_REDUCE, .dtype = t, .reduction = op,
