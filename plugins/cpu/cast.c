@@ -12,14 +12,14 @@ struct cast {
     struct loop loop;
     cpu_cast_fn *run; /* the function of the kernel row's instruction level */
     uint8_t from, to;
-    bool saturate;
+    struct cast_rule rule;
 };
 
 static void cast_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
 {
     const struct cast *c = (const struct cast *)loop;
 
-    c->run(c->from, c->to, c->saturate, n, y, x[0], c->loop.lines && loop_nt(loop, y));
+    c->run(c->from, c->to, c->rule, n, y, x[0], c->loop.lines && loop_nt(loop, y));
 }
 
 enum bp_status cpu_cast(const struct bp_launch *launch)
@@ -38,7 +38,7 @@ enum bp_status cpu_cast(const struct bp_launch *launch)
                      .run = run[cpu_level(launch->kernel)],
                      .from = launch->in[0]->dtype,
                      .to = launch->out[0]->dtype,
-                     .saturate = !a->overflow};
+                     .rule = {!a->overflow, (uint8_t)a->round}};
 
     c.loop.lines = cpu_level(launch->kernel) && ((c.from == BP_F16 && c.to == BP_F32) ||
                                                  (c.from == BP_F32 && c.to == BP_F16));

@@ -7,10 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Converts n contiguous elements between two dtypes of enum bp_dtype. saturate: for results of f8
- * types, whether the attribute overflow of cast is 0. nt: store complete vectors with streaming
- * stores; then y begins a cache line, and the dtypes are f16 and f32. */
-typedef void cpu_cast_fn(uint8_t from, uint8_t to, bool saturate, int64_t n, char *y,
+/* How numbers become f8 types. saturate: whether the attribute overflow of cast is 0. round: its
+ * attribute of this name. */
+struct cast_rule {
+    bool saturate;
+    uint8_t round;
+};
+
+/* Converts n contiguous elements between two dtypes of enum bp_dtype. nt: store complete vectors
+ * with streaming stores; then y begins a cache line, and the dtypes are f16 and f32. */
+typedef void cpu_cast_fn(uint8_t from, uint8_t to, struct cast_rule rule, int64_t n, char *y,
                          const char *x, int nt);
 
 #endif

@@ -65,7 +65,7 @@ enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_
     device_name(out->name, sizeof out->name);
     driver_name(self, out->driver, sizeof out->driver);
     BP_SET(out, memory, total);
-    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, 64);
     BP_SET(out, units, device_units());
     BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);

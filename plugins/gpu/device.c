@@ -66,7 +66,7 @@ enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_devic
     snprintf(out->driver, sizeof out->driver, "%s %d.%d", gpu_target.driver,
              gpu->version / gpu_target.major, gpu->version % gpu_target.major / gpu_target.minor);
     BP_SET(out, memory, memory);
-    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, 256);
     BP_SET(out, units, units_of(device));
     BP_SET(out, dlpack_type, gpu_target.dlpack_type);

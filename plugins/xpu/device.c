@@ -430,7 +430,7 @@ enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_
     snprintf(out->driver, sizeof out->driver, "%.30s, %.30s", version, driver);
     BP_SET(out, memory, device_info_of(self, id, CL_DEVICE_GLOBAL_MEM_SIZE));
     BP_SET(out, max_alloc, device_info_of(self, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
-    BP_SET(out, dtypes, (BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2)) & ~lacks);
+    BP_SET(out, dtypes, (BP_MASK_ANY | BP_MASK_F8) & ~lacks);
     BP_SET(out, alignment, align_bits / 8 > 64 ? align_bits / 8 : 64);
     BP_SET(out, units, units);
     BP_SET(out, flags, BP_DEVICE_HANDLES);

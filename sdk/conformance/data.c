@@ -302,6 +302,8 @@ void data_fill(struct ref_array *values, const struct kernel_input *in, int inde
     if (in->data == DATA_LOGIT && values->v) fill_logits(values, random);
     else if (in->data == DATA_APART && values->v) fill_apart(values, index, random);
     else if (!fill_named(values, in, random)) fill_drawn(values, in->data, index, random);
+    for (int64_t i = 0; values->v && !num_has_sign(values->type) && i < values->count; i++)
+        values->v[i] = fabsl(values->v[i]);
     /* Round the numbers to the dtype. */
     void *bytes = malloc(values->count ? (size_t)values->count * values->type->size : 1);
     if (!bytes) abort();

@@ -9,7 +9,8 @@ enum portable_type portable_type(uint32_t dtype)
         [BP_I64] = TYPE_i64, [BP_U8] = TYPE_u8,   [BP_U16] = TYPE_u16, [BP_U32] = TYPE_u32,
         [BP_U64] = TYPE_u64, [BP_F16] = TYPE_f16, [BP_BF16] = TYPE_bf16, [BP_F32] = TYPE_f32,
         [BP_F64] = TYPE_f64, [BP_C64] = TYPE_c64, [BP_C128] = TYPE_c128, [BP_F8E4M3] = TYPE_u8,
-        [BP_F8E5M2] = TYPE_u8,
+        [BP_F8E5M2] = TYPE_u8, [BP_F8E8M0] = TYPE_u8, [BP_F8E4M3FNUZ] = TYPE_u8,
+        [BP_F8E5M2FNUZ] = TYPE_u8,
     };
     return (enum portable_type)type[dtype];
 }

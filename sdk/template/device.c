@@ -16,7 +16,7 @@ enum bp_status template_device_properties(void *self, uint32_t device,
     snprintf(out->name, sizeof out->name, "template device %u", device);
     snprintf(out->driver, sizeof out->driver, "none: host memory");
     BP_SET(out, memory, TEMPLATE_MEMORY);
-    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, TEMPLATE_ALIGNMENT);
     return BP_OK;
 }

@@ -423,6 +423,9 @@ static double decode_element(const struct kind *k, const unsigned char *b)
     case BP_BF16: e = h >> 7 & 255; return ldexp((h & 127) + (e ? 128 : 0), (e ? e : 1) - 134);
     case BP_F8E4M3: e = *b >> 3 & 15; return ldexp((*b & 7) + (e ? 8 : 0), (e ? e : 1) - 10);
     case BP_F8E5M2: e = *b >> 2 & 31; return ldexp((*b & 3) + (e ? 4 : 0), (e ? e : 1) - 17);
+    case BP_F8E8M0: return ldexp(1, *b - 127);
+    case BP_F8E4M3FNUZ: e = *b >> 3 & 15; return ldexp((*b & 7) + (e ? 8 : 0), (e ? e : 1) - 11);
+    case BP_F8E5M2FNUZ: e = *b >> 2 & 31; return ldexp((*b & 3) + (e ? 4 : 0), (e ? e : 1) - 18);
     default: return NAN;
     }
 }
@@ -435,6 +438,9 @@ static void every_dtype(uint32_t rank, uint32_t size, void *id)
         {BP_U16, 2, {4, 6}, {{4}, {6}}},            {BP_F16, 2, {1.5, 2}, {{0, 0x3e}, {0, 0x40}}},
         {BP_BF16, 2, {1.5, 2}, {{0xc0, 0x3f}, {0, 0x40}}},
         {BP_F8E4M3, 1, {1.5, 2}, {{0x3c}, {0x40}}}, {BP_F8E5M2, 1, {1.5, 2}, {{0x3e}, {0x40}}},
+        {BP_F8E8M0, 1, {0.5, 1}, {{0x7e}, {0x7f}}},
+        {BP_F8E4M3FNUZ, 1, {1.5, 2}, {{0x44}, {0x48}}},
+        {BP_F8E5M2FNUZ, 1, {1.5, 2}, {{0x42}, {0x44}}},
     };
     struct rank r = join_rank(id, rank, size);
     int64_t n = 700;
@@ -445,7 +451,8 @@ static void every_dtype(uint32_t rank, uint32_t size, void *id)
             struct bp_tensor *x = rank_tensor(k->dtype, n);
             double want = want_reduced(op, k->one[0], k->one[1]), got;
             if (k->dtype == BP_BOOL) want = op == BP_REDUCE_SUM || op == BP_REDUCE_MAX;
-            if (k->dtype == BP_F8E5M2 && op == BP_REDUCE_AVERAGE) want = 1.75;
+            if (k->dtype == BP_F8E8M0 && op == BP_REDUCE_SUM) want = 2; /* 1.5 is a tie */
+            if (k->dtype == BP_F8E8M0 && op == BP_REDUCE_AVERAGE) want = 1;
             if (k->dtype <= BP_U64) want = trunc(want);
             some_bytes(k, rank, n, rank_map(x));
             if (k->dtype == BP_BOOL && op == BP_REDUCE_AVERAGE) {

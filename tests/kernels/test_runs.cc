@@ -120,7 +120,7 @@ static void check(const struct lie *lie, const char *what, int even)
 #ifdef TEST_CAST
 template <typename T> static void test(const struct lie *lie, int to, T (*value)(elem))
 {
-    struct cast_args args = {walk_of(lie), to, 0, 0};
+    struct cast_args args = {walk_of(lie), to, 0, 0, 0};
     T *y = first<T>(lie, 0);
     elem *x = first<elem>(lie, 1);
 

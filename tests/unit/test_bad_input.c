@@ -203,6 +203,11 @@ Test(bad_input, operators)
     FAILS(BP_ERR_INVALID, "4294967307, which is no dtype", bp_op_cast(f.scope, a, &cast, &out));
     cast.to = BP_C64;
     FAILS(BP_ERR_INVALID, "c64", bp_op_cast(f.scope, a, &cast, &out));
+    cast.to = BP_F8E8M0;
+    cast.round = 3;
+    FAILS(BP_ERR_INVALID, "round is 3, expected 0 to 2", bp_op_cast(f.scope, a, &cast, &out));
+    cast.round = -1;
+    FAILS(BP_ERR_INVALID, "round is -1, expected 0 to 2", bp_op_cast(f.scope, a, &cast, &out));
     sum.axes = (struct bp_dims){SHAPE(2), 1};
     FAILS(BP_ERR_INVALID, "axis is 2, expected -2 to 1", bp_op_sum(f.scope, a, &sum, &out));
     sum.axes = (struct bp_dims){SHAPE(1, -1), 2};

@@ -118,6 +118,48 @@ Test(number, ulp_is_the_distance_of_neighbours)
     { \
         __VA_ARGS__ \
     }
+static const struct {
+    uint32_t dtype;
+    long double value;
+    uint8_t bits;
+} f8_rows[] = {
+    {BP_F8E4M3, 448, 0x7e},           {BP_F8E4M3, 480, 0x7f},      {BP_F8E4M3, -0.0L, 0x80},
+    {BP_F8E5M2, 57344, 0x7b},         {BP_F8E5M2, 61440, 0x7c},    {BP_F8E5M2, -INFINITY, 0xfc},
+    {BP_F8E4M3FNUZ, 240, 0x7f},       {BP_F8E4M3FNUZ, 247, 0x7f},  {BP_F8E4M3FNUZ, 248, 0x80},
+    {BP_F8E4M3FNUZ, 0x1p-10L, 1},     {BP_F8E4M3FNUZ, -1, 0xc0},   {BP_F8E4M3FNUZ, -0.0L, 0},
+    {BP_F8E4M3FNUZ, -0x1p-11L, 0},    {BP_F8E4M3FNUZ, NAN, 0x80},  {BP_F8E4M3FNUZ, 1.0625L, 0x40},
+    {BP_F8E4M3FNUZ, -0x1.8p-10L, 0x82}, {BP_F8E4M3FNUZ, INFINITY, 0x80},
+    {BP_F8E5M2FNUZ, 57344, 0x7f},     {BP_F8E5M2FNUZ, 61439, 0x7f}, {BP_F8E5M2FNUZ, 61440, 0x80},
+    {BP_F8E5M2FNUZ, 0x1p-17L, 1},     {BP_F8E5M2FNUZ, -1, 0xc0},   {BP_F8E5M2FNUZ, 1.125L, 0x40},
+    {BP_F8E8M0, 1, 127},              {BP_F8E8M0, 1.5L, 128},      {BP_F8E8M0, 1.49L, 127},
+    {BP_F8E8M0, 0x1p-127L, 0},        {BP_F8E8M0, 0, 0},           {BP_F8E8M0, 0x1p127L, 254},
+    {BP_F8E8M0, 0x1.8p127L, 255},     {BP_F8E8M0, -1, 255},        {BP_F8E8M0, NAN, 255},
+    {BP_F8E8M0, INFINITY, 255},
+};
+
+Test(number, f8_types_are_encoded)
+{
+    for (size_t i = 0; i < sizeof f8_rows / sizeof *f8_rows; i++) {
+        const struct num_type *type = num_type(f8_rows[i].dtype);
+        uint8_t bits = 0;
+        num_set_float(type, &bits, f8_rows[i].value);
+        cr_assert_eq(bits, f8_rows[i].bits, "%s: %Lg is 0x%02x, expected 0x%02x", type->name,
+                     f8_rows[i].value, bits, f8_rows[i].bits);
+    }
+}
+
+Test(number, every_f8_survives_decode_and_encode)
+{
+    for (uint32_t dtype = 0; dtype < 64; dtype++)
+        for (uint32_t i = 0; BP_MASK_F8 >> dtype & 1 && i < 256; i++) {
+            uint8_t bits = (uint8_t)i, back = 0;
+            long double value = num_get_float(num_type(dtype), &bits);
+            num_set_float(num_type(dtype), &back, value);
+            if (isnan(value)) cr_assert(isnan(num_get_float(num_type(dtype), &back)));
+            else cr_assert_eq(bits, back, "%u: 0x%02x is 0x%02x", dtype, bits, back);
+        }
+}
+
 #define VALUES(...) \
     (const double[]) \
     { \
@@ -202,6 +244,35 @@ Test(reference, cast_from_floats_saturates)
         ref_array_finish(&x);
         ref_array_finish(&y);
     }
+}
+
+/* To f8e8m0: nearest, up and down, then the same without saturation. */
+Test(reference, cast_to_powers_of_two)
+{
+    static const struct {
+        double value, want[6];
+    } rows[] = {{1.5, {2, 2, 1, 2, 2, 1}},
+                {1.25, {1, 2, 1, 1, 2, 1}},
+                {0.75, {1, 1, 0.5, 1, 1, 0.5}},
+                {4, {4, 4, 4, 4, 4, 4}},
+                {0, {0x1p-127, 0x1p-127, 0x1p-127, NAN, NAN, NAN}},
+                {0x1.8p-128, {0x1p-127, 0x1p-127, 0x1p-127, NAN, NAN, NAN}},
+                {0x1.01p127, {0x1p127, 0x1p127, 0x1p127, NAN, NAN, NAN}},
+                {INFINITY, {0x1p127, 0x1p127, 0x1p127, NAN, NAN, NAN}},
+                {-1, {NAN, NAN, NAN, NAN, NAN, NAN}},
+                {NAN, {NAN, NAN, NAN, NAN, NAN, NAN}}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int how = 0; how < 6; how++) {
+            struct bp_cast_attrs attrs = {sizeof attrs, BP_F8E8M0, how / 3, how % 3};
+            struct ref_array x = array_of(BP_F64, 0, NULL, &rows[i].value), y;
+            double want = rows[i].want[how];
+            ref_cast(&x, &attrs, &y);
+            cr_assert(isnan(want) ? isnan(y.v[0]) : y.v[0] == (long double)want,
+                      "%g, way %d: %Lg, expected %g", rows[i].value, how, y.v[0], want);
+            ref_array_finish(&x);
+            ref_array_finish(&y);
+        }
 }
 
 Test(reference, cast_between_integers_wraps)

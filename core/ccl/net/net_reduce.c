@@ -19,8 +19,7 @@ struct group {
 
 bool bp_net_has_partial(const struct bp_net_comm *h, const struct bp_collective *c)
 {
-    bool narrow = c->dtype == BP_F16 || c->dtype == BP_BF16 || c->dtype == BP_F8E4M3 ||
-                  c->dtype == BP_F8E5M2;
+    bool narrow = (BP_M(F16) | BP_M(BF16) | BP_MASK_F8) >> c->dtype & 1;
 
     return !narrow || h->n_host == h->size || c->reduction == BP_REDUCE_MIN ||
            c->reduction == BP_REDUCE_MAX;

@@ -109,6 +109,75 @@ INLINE uint8_t e4m3_store(float f)
     return (uint8_t)(normal | sign >> 24);
 }
 
+/* The fnuz formats have one NaN, 0x80, no infinity and no negative zero. scale: 2 to the power of
+ * 127 - bias. */
+INLINE float fnuz_load(uint8_t b, int fraction_bits, float scale)
+{
+    union word w = {.u = (uint32_t)(b & 0x7f) << (23 - fraction_bits)};
+
+    w.f *= scale;
+    w.u |= (uint32_t)(b & 0x80) << 24;
+    if (b == 0x80) w.u = UINT32_C(0x7fc00000);
+    return w.f;
+}
+
+/* Values that are too large become NaN. Below the smallest normal number, the last bit of the sum
+ * with `one` is worth the smallest number of the format. */
+INLINE uint8_t fnuz_store(float f, uint32_t fraction_bits, uint32_t bias)
+{
+    const uint32_t shift = 23 - fraction_bits, least = (128 - bias) << 23;
+    const union word one = {.u = (151 - bias - fraction_bits) << 23};
+    union word w = {.f = f}, tiny;
+    uint32_t sign = w.u & UINT32_C(0x80000000), b;
+
+    w.u ^= sign;
+    tiny.f = w.f + one.f;
+    b = w.u - ((127 - bias) << 23) + (UINT32_C(1) << (shift - 1)) - 1 + (w.u >> shift & 1);
+    b = w.u < least ? tiny.u - one.u : b >> shift;
+    if (w.u >= UINT32_C(0x7f800000) || b > 0x7f) return 0x80;
+    return (uint8_t)(b ? b | sign >> 24 : 0);
+}
+
+INLINE float e4m3fnuz_load(uint8_t b)
+{
+    return fnuz_load(b, 3, 0x1p119f);
+}
+
+INLINE uint8_t e4m3fnuz_store(float f)
+{
+    return fnuz_store(f, 3, 8);
+}
+
+INLINE float e5m2fnuz_load(uint8_t b)
+{
+    return fnuz_load(b, 2, 0x1p111f);
+}
+
+INLINE uint8_t e5m2fnuz_store(float f)
+{
+    return fnuz_store(f, 2, 16);
+}
+
+/* e8m0 is the exponent of an f32; the smallest number is a subnormal f32. */
+INLINE float e8m0_load(uint8_t b)
+{
+    union word w = {.u = b ? (uint32_t)b << 23 : UINT32_C(0x400000)};
+
+    if (b == 0xff) w.u = UINT32_C(0x7fc00000);
+    return w.f;
+}
+
+/* To the nearest power of two, the middle of two to the larger one. No number is negative; one that
+ * is too large becomes NaN. */
+INLINE uint8_t e8m0_store(float f)
+{
+    union word w = {.f = f};
+
+    if (w.u > UINT32_C(0x7f800000)) return 0xff;
+    if (w.u < UINT32_C(0x800000)) return w.u >= UINT32_C(0x600000);
+    return (uint8_t)((w.u >> 23) + (w.u >> 22 & 1));
+}
+
 INLINE uint8_t truth_load(uint8_t b)
 {
     return b != 0;
@@ -266,6 +335,36 @@ INLINE uint8_t truth_load(uint8_t b)
 #define IS_NAN(x) ((x) != (x))
 #include "reduce_type.h"
 
+#define TYPE f8e8m0
+#define ELEMENT uint8_t
+#define NUMBER float
+#define WIDE float
+#define DIVISOR float
+#define LOAD e8m0_load
+#define STORE e8m0_store
+#define IS_NAN(x) ((x) != (x))
+#include "reduce_type.h"
+
+#define TYPE f8e4m3fnuz
+#define ELEMENT uint8_t
+#define NUMBER float
+#define WIDE float
+#define DIVISOR float
+#define LOAD e4m3fnuz_load
+#define STORE e4m3fnuz_store
+#define IS_NAN(x) ((x) != (x))
+#include "reduce_type.h"
+
+#define TYPE f8e5m2fnuz
+#define ELEMENT uint8_t
+#define NUMBER float
+#define WIDE float
+#define DIVISOR float
+#define LOAD e5m2fnuz_load
+#define STORE e5m2fnuz_store
+#define IS_NAN(x) ((x) != (x))
+#include "reduce_type.h"
+
 #define TYPE truth
 #define ELEMENT uint8_t
 #define NUMBER uint8_t
@@ -290,7 +389,9 @@ static const struct {
     [BP_BF16] = {bf16_any, bf16_avx2},         [BP_F32] = {f32_any, f32_avx2},
     [BP_F64] = {f64_any, f64_avx2},            [BP_C64] = {f32_any, f32_avx2},
     [BP_C128] = {f64_any, f64_avx2},           [BP_F8E4M3] = {f8e4m3_any, f8e4m3_avx2},
-    [BP_F8E5M2] = {f8e5m2_any, f8e5m2_avx2},
+    [BP_F8E5M2] = {f8e5m2_any, f8e5m2_avx2},   [BP_F8E8M0] = {f8e8m0_any, f8e8m0_avx2},
+    [BP_F8E4M3FNUZ] = {f8e4m3fnuz_any, f8e4m3fnuz_avx2},
+    [BP_F8E5M2FNUZ] = {f8e5m2fnuz_any, f8e5m2fnuz_avx2},
 };
 
 /* Products of complex numbers. Sums need no complex code: they are sums of twice as many reals. */
@@ -337,7 +438,9 @@ bool bp_ccl_reduces(uint32_t dtype, uint32_t reduction)
 {
     bool complex = dtype == BP_C64 || dtype == BP_C128;
 
-    if (dtype >= sizeof table / sizeof *table || reduction >= BP_REDUCTION_COUNT) return false;
+    if (dtype >= sizeof table / sizeof *table || reduction >= BP_REDUCTION_COUNT ||
+        !table[dtype].any)
+        return false;
     if (dtype == BP_BOOL) return reduction != BP_REDUCE_AVERAGE;
     return !complex || (reduction != BP_REDUCE_MIN && reduction != BP_REDUCE_MAX);
 }

@@ -15,35 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stores a number near value; exact rounding is not needed. For f8 this is the largest number that
- * is not above value in magnitude. */
-static void ccl_data_set(const struct num_type *type, unsigned char *at, long double value)
-{
-    unsigned code = 0;
-
-    if (type->size > 1) {
-        num_set_float(type, at, value);
-        return;
-    }
-    for (unsigned bit = 64; bit; bit /= 2) { /* numbers of one sign are sorted by their codes */
-        *at = (unsigned char)(code + bit);
-        if (num_get_float(type, at) <= fabsl(value)) code += bit;
-    }
-    if (isnan(value)) code = 0x7f;
-    *at = (unsigned char)(code | (signbit(value) ? 0x80 : 0));
-}
-
 /* A number between 1/2 and 2 in magnitude, so that no product of eight overflows. Some f8 types
  * have no infinity. */
-static long double some_number(const struct ccl_case *k, bool infinite, uint64_t bits)
+static long double some_number(const struct ccl_case *k, const struct num_type *type, uint64_t bits)
 {
     long double value = 0.5L + 1.5L * (long double)(bits >> 11) * 0x1p-53L;
 
     if (k->flags & CCL_SPECIAL) {
         if (bits % 29 == 3) return NAN;
-        if (bits % 29 < 2 && infinite) value = INFINITY;
+        if (bits % 29 < 2 && type->size > 1) value = INFINITY;
     }
-    return bits >> 3 & 1 ? -value : value;
+    return bits >> 3 & 1 && num_has_sign(type) ? -value : value;
 }
 
 static void ccl_data_fill(struct ccl_data *d, const struct ccl_case *k, uint32_t rank,
@@ -57,7 +39,7 @@ static void ccl_data_fill(struct ccl_data *d, const struct ccl_case *k, uint32_t
         unsigned char *at = d->src[rank] + (size_t)i * part;
         uint64_t bits = random_bits(&random);
         if (num_is_int(&type)) num_set_int(&type, at, type.class == NUM_BOOL ? bits & 1 : bits);
-        else ccl_data_set(&type, at, some_number(k, type.size > 1, bits));
+        else num_set_float(&type, at, some_number(k, &type, bits));
     }
 }
 

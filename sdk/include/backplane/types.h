@@ -9,8 +9,10 @@
 /* The element types. X(NAME, name, number, bits, class). Numbers are part of the ABI.
  *
  * f16 is IEEE binary16, bf16 the upper half of a binary32. c64 is two f32, c128 two f64. f8e4m3 and
- * f8e5m2 are the OCP formats (e4m3 has no infinity). A bool is one byte, 0 or 1. Reserved: i4 17,
- * u4 18, f4e2m1 19, f8e8m0 20, f8e4m3fnuz 21, f8e5m2fnuz 22, string 23; 128 and above belong to
+ * f8e5m2 are the OCP formats (e4m3 has no infinity). f8e4m3fnuz and f8e5m2fnuz have no infinity and
+ * no negative zero, one NaN (0x80), and an exponent whose bias is larger by one: 8 and 16. f8e8m0
+ * has powers of two only: code b is 2^(b - 127), and 255 is NaN; it has no zero and no sign. A bool
+ * is one byte, 0 or 1. Reserved: i4 17, u4 18, f4e2m1 19, string 23; 128 and above belong to
  * plugins. Types with numbers of 64 and above fit in no mask. */
 #define BP_DTYPES(X) \
     X(BOOL, bool, 0, 8, BOOL) \
@@ -29,7 +31,10 @@
     X(C64, c64, 13, 64, COMPLEX) \
     X(C128, c128, 14, 128, COMPLEX) \
     X(F8E4M3, f8e4m3, 15, 8, FLOAT) \
-    X(F8E5M2, f8e5m2, 16, 8, FLOAT)
+    X(F8E5M2, f8e5m2, 16, 8, FLOAT) \
+    X(F8E8M0, f8e8m0, 20, 8, FLOAT) \
+    X(F8E4M3FNUZ, f8e4m3fnuz, 21, 8, FLOAT) \
+    X(F8E5M2FNUZ, f8e5m2fnuz, 22, 8, FLOAT)
 
 enum bp_dtype {
 #define X(NAME, name, number, bits, class) BP_##NAME = number,
@@ -43,7 +48,8 @@ enum bp_dtype {
 #define BP_MASK_UNSIGNED (BP_M(U8) | BP_M(U16) | BP_M(U32) | BP_M(U64))
 #define BP_MASK_INT (BP_MASK_SIGNED | BP_MASK_UNSIGNED)
 #define BP_MASK_FLOAT (BP_M(F16) | BP_M(BF16) | BP_M(F32) | BP_M(F64))
-#define BP_MASK_F8 (BP_M(F8E4M3) | BP_M(F8E5M2))
+#define BP_MASK_F8 \
+    (BP_M(F8E4M3) | BP_M(F8E5M2) | BP_M(F8E8M0) | BP_M(F8E4M3FNUZ) | BP_M(F8E5M2FNUZ))
 #define BP_MASK_REAL (BP_MASK_INT | BP_MASK_FLOAT)
 #define BP_MASK_COMPLEX (BP_M(C64) | BP_M(C128))
 #define BP_MASK_NUMBER (BP_MASK_REAL | BP_MASK_COMPLEX)

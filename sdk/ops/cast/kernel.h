@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: converts one real dtype (elem.h; bool and the f8 types as u8) to any other one, and
- * rounds each value once. To floats: to nearest even. Floats to integers: toward zero; NaN becomes
- * 0, and a value beyond the type becomes the nearest end of the type. Integers to integers: modulo
- * 2^n. */
+ * rounds each value once. To floats: to nearest even (f8e8m0: see float8.h). Floats to integers:
+ * toward zero; NaN becomes 0, and a value beyond the type becomes the nearest end of the type.
+ * Integers to integers: modulo 2^n. */
 #ifndef BP_OPS_CAST_KERNEL_H
 #define BP_OPS_CAST_KERNEL_H
 
@@ -11,16 +11,20 @@
 /* The dtypes of results. */
 enum {
     CAST_bool, CAST_i8, CAST_i16, CAST_i32, CAST_i64, CAST_u8, CAST_u16, CAST_u32, CAST_u64,
-    CAST_f16, CAST_bf16, CAST_f32, CAST_f64, CAST_f8e4m3, CAST_f8e5m2
+    CAST_f16, CAST_bf16, CAST_f32, CAST_f64, CAST_f8e4m3, CAST_f8e5m2, CAST_f8e8m0,
+    CAST_f8e4m3fnuz, CAST_f8e5m2fnuz
 };
 
 /* The kinds of elements of x. A byte of a bool that is not 0 is true. */
-enum { CAST_OF_ELEM, CAST_OF_BOOL, CAST_OF_E4M3, CAST_OF_E5M2 };
+enum {
+    CAST_OF_ELEM, CAST_OF_BOOL, CAST_OF_E4M3, CAST_OF_E5M2, CAST_OF_E8M0, CAST_OF_E4M3FNUZ,
+    CAST_OF_E5M2FNUZ
+};
 
-/* of: what the elements of x are. saturate: for results of f8 types. */
+/* of: what the elements of x are. saturate: for results of f8 types. round: for f8e8m0. */
 struct cast_args {
     struct walk_by_value walk;
-    i64 to, of, saturate;
+    i64 to, of, saturate, round;
 };
 
 #ifdef ELEM
@@ -100,10 +104,16 @@ KFN elem cast_from(i64 of, elem e)
 #ifdef ELEM_u8
 KFN f32 cast_f8(i64 of, elem e)
 {
-    return of == CAST_OF_E4M3 ? f8e4m3_to_f32(e) : f8e5m2_to_f32(e);
+    switch (of) {
+    case CAST_OF_E4M3: return f8e4m3_to_f32(e);
+    case CAST_OF_E5M2: return f8e5m2_to_f32(e);
+    case CAST_OF_E8M0: return f8e8m0_to_f32(e);
+    case CAST_OF_E4M3FNUZ: return f8e4m3fnuz_to_f32(e);
+    default: return f8e5m2fnuz_to_f32(e);
+    }
 }
 
-/* Converts an f8 number to an integer. Its magnitude is below 2^16 if it is finite. */
+/* Converts an f8 number to an integer. */
 KFN u64 cast_f8_signed(i64 of, elem e, int bits)
 {
     u64 top = (u64)1 << (bits - 1);
@@ -155,6 +165,10 @@ RUN_FN void cast_f8_run(const struct cast_args *a, struct walk_run r, GLOBAL voi
     case CAST_bf16: EACH(u16, bf16_from_f32(cast_f8(a->of, F)));
     case CAST_f8e4m3: EACH(u8, f8e4m3_from_f32(cast_f8(a->of, F), (int)a->saturate));
     case CAST_f8e5m2: EACH(u8, f8e5m2_from_f32(cast_f8(a->of, F), (int)a->saturate));
+    case CAST_f8e8m0:
+        EACH(u8, f8e8m0_from_f32(cast_f8(a->of, F), (int)a->saturate, (int)a->round));
+    case CAST_f8e4m3fnuz: EACH(u8, f8e4m3fnuz_from_f32(cast_f8(a->of, F), (int)a->saturate));
+    case CAST_f8e5m2fnuz: EACH(u8, f8e5m2fnuz_from_f32(cast_f8(a->of, F), (int)a->saturate));
     case CAST_f32: EACH(f32, cast_f8(a->of, F));
 #ifdef HAS_F64
     case CAST_f64: EACH(f64, cast_f8(a->of, F));
@@ -190,6 +204,9 @@ RUN_FN void cast_run(const struct cast_args *a, struct walk_run r, GLOBAL void *
     case CAST_bf16: EACH(u16, bf16_from_f32(cast_odd(E)));
     case CAST_f8e4m3: EACH(u8, f8e4m3_from_f32(cast_odd(E), (int)a->saturate));
     case CAST_f8e5m2: EACH(u8, f8e5m2_from_f32(cast_odd(E), (int)a->saturate));
+    case CAST_f8e8m0: EACH(u8, f8e8m0_from_f32(cast_odd(E), (int)a->saturate, (int)a->round));
+    case CAST_f8e4m3fnuz: EACH(u8, f8e4m3fnuz_from_f32(cast_odd(E), (int)a->saturate));
+    case CAST_f8e5m2fnuz: EACH(u8, f8e5m2fnuz_from_f32(cast_odd(E), (int)a->saturate));
     case CAST_f32: EACH(f32, elem_ord(E));
 #ifdef HAS_F64
     case CAST_f64: EACH(f64, elem_ord(E));

@@ -3,6 +3,7 @@
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
+#include <inttypes.h>
 
 enum bp_status bp_infer_cast(struct bp_invocation *inv)
 {
@@ -12,6 +13,9 @@ enum bp_status bp_infer_cast(struct bp_invocation *inv)
     if (a->to > 63 || !(op->types[BP_VAR_U] >> a->to & 1))
         return bp_error(BP_ERR_INVALID, "cast: attribute to is %s, which cast does not make",
                         bp_dtype_name((uint32_t)a->to));
+    if (a->round < BP_CAST_ROUND_NEAREST || a->round > BP_CAST_ROUND_DOWN)
+        return bp_error(BP_ERR_INVALID, "cast: attribute round is %" PRId64 ", expected 0 to 2",
+                        a->round);
     bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     inv->out[0].dtype = (uint32_t)a->to;
     return BP_OK;

@@ -108,14 +108,45 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x3x2", DATA_WIDE, false},
 };
 
-/* The largest numbers of the f8 types, the ties beyond them, and the neighbours of these. */
+/* The largest numbers of the f8 types, the ties beyond them, and the neighbours of these; then ties
+ * between normal numbers, and between subnormal ones. */
 static const double near_ends[] = {448, 449, 463, 464, 465, 479, 480, 512, 57344, 57345, 61439,
                                    61440, 61441, 65535, 65536, 1e30, -448, -464, -465, -57344,
-                                   -61439, -61440, -1e30, 127, -127};
+                                   -61439, -61440, -1e30, 127, -127, 240, 241, 247, 248, 249, 255,
+                                   256, -240, -247, -248, -249, 17, 19, -17, -19, 9, 11, -9,
+                                   0x1p-10, 0x1.8p-9, 0x1p-11, 0x1.8p-10, -0x1.8p-10, 0x1p-17,
+                                   0x1.8p-16, 0x1p-18, 0x1.8p-17, -0x1p-18};
+/* The ends of f8e8m0, middles of powers of two, and the neighbours of these. */
+static const double near_powers[] = {0, 1, 1.4375, 1.5, 1.5625, 2, 3, 5, 6, 7, 12, 100, 127, 96,
+                                     0.75, 0.70, 0x1.8p-14, 0x1.7p-14, 0x1p-14, 0x1p-24,
+                                     0x1.8p126, 0x1.7p126, 0x1p127, 0x1.02p127, 0x1.8p127,
+                                     0x1.fep127, 0x1p128, 0x1p-126, 0x1.8p-127, 0x1.7p-127,
+                                     0x1.02p-127, 0x1p-127, 0x1.fp-128, 0x1p-133, 0x1p-149,
+                                     0x1p-160, -1, -0.0, -0x1p-127};
 static const struct {
     const char *variant;
     enum data data;
 } ends[] = {{"ends", DATA_LIST}, {"large", DATA_LARGE}, {"nonfinite", DATA_NONFINITE}};
+
+/* Each way of rounding to powers of two, with and without saturation. */
+static void cases_powers(struct case_builder *builder)
+{
+    static const char *const rounds[] = {"nearest", "up", "down"};
+
+    for (int saturate = 0; saturate < 2; saturate++)
+        for (int64_t round = BP_CAST_ROUND_NEAREST; round <= BP_CAST_ROUND_DOWN; round++)
+            for (int data = 0; data < 1 + case_is_float(builder); data++) {
+                struct kernel_case *made = case_begin(builder, "1031");
+                made->attrs.cast.to = builder->dtype[1];
+                made->attrs.cast.overflow = !saturate;
+                made->attrs.cast.round = round;
+                if (data) case_list(made, 0, COUNT(near_powers), near_powers);
+                else case_data(made, DATA_RANGE);
+                made->quick = data && builder->dtype[0] == BP_F32;
+                case_end(builder, made, "%s.%s%s", data ? "powers" : "range", rounds[round],
+                         saturate ? "" : ".open");
+            }
+}
 
 void cases_cast(struct case_builder *builder)
 {
@@ -142,6 +173,7 @@ void cases_cast(struct case_builder *builder)
             else case_data(made, ends[i].data);
             case_end(builder, made, "%s%s", ends[i].variant, saturate ? "" : ".open");
         }
+    if (builder->dtype[1] == BP_F8E8M0) cases_powers(builder);
 }
 
 /* A row has all pairs of dtypes; those of one width have cases. */

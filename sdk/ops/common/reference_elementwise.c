@@ -118,17 +118,31 @@ static uint64_t float_to_int(const struct num_type *to, long double x)
     return x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
+/* Rounds to a power of two: f8e8m0 has no other numbers, and no zero. */
+static long double to_power(const struct num_type *to, long double x, bool saturate, int64_t round)
+{
+    long double least = num_min_normal(to), most = num_max(to), low;
+    int exponent;
+
+    if (isnan(x) || x < 0) return NAN;
+    if (x < least || x > most) return !saturate ? (long double)NAN : x < least ? least : most;
+    low = frexpl(x, &exponent) == 0.5L ? x : ldexpl(1, exponent - 1);
+    if (x == low || round == BP_CAST_ROUND_DOWN) return low;
+    return round == BP_CAST_ROUND_UP || x - low >= low / 2 ? 2 * low : low;
+}
+
 /* Replaces a number that rounds beyond an f8 type, and one that rounds to its largest number. A tie
- * between the largest number and its neighbour beyond goes to the even one: 448, or the infinity
- * of f8e5m2. */
+ * between the largest number and its neighbour beyond goes to the even one: 448 as f8e4m3, and the
+ * neighbour in other types. The fnuz types have no negative zero. */
 static long double within_f8(const struct num_type *to, long double x, bool saturate)
 {
-    bool e4m3 = to->dtype == BP_F8E4M3;
+    bool e4m3 = to->dtype == BP_F8E4M3, e5m2 = to->dtype == BP_F8E5M2;
     long double max = num_max(to), tie = max + num_ulp(to, max) / 2, size = fabsl(x);
 
+    if (x == 0 && !e4m3 && !e5m2) return 0;
     if (!(size > max)) return x;
     if (saturate || size < tie || (size == tie && e4m3)) return copysignl(max, x);
-    return e4m3 ? NAN : copysignl(INFINITY, x);
+    return e5m2 ? copysignl(INFINITY, x) : (long double)NAN;
 }
 
 void ref_cast(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -144,7 +158,9 @@ void ref_cast(const struct ref_array *in, const void *attrs, struct ref_array *o
         else if (in->v) out->v[i] = in->v[i];
         else if (from->class == NUM_SIGNED) out->v[i] = (long double)(int64_t)in->u[i];
         else out->v[i] = (long double)in->u[i];
-        if (num_is_f8(out->type))
+        if (out->type->dtype == BP_F8E8M0)
+            out->v[i] = to_power(out->type, out->v[i], !cast->overflow, cast->round);
+        else if (num_is_f8(out->type))
             out->v[i] = within_f8(out->type, out->v[i], !cast->overflow);
     }
 }

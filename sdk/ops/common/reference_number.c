@@ -19,6 +19,9 @@ enum {
 static const struct num_type floats[] = {
     {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
     {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},
+    {"f8e8m0", BP_F8E8M0, 1, NUM_FLOAT, 1, 1, -127, 127},
+    {"f8e4m3fnuz", BP_F8E4M3FNUZ, 1, NUM_FLOAT, 1, 4, -7, 7},
+    {"f8e5m2fnuz", BP_F8E5M2FNUZ, 1, NUM_FLOAT, 1, 3, -15, 15},
     {"f16", BP_F16, 2, NUM_FLOAT, 1, 11, -14, 15},
     {"bf16", BP_BF16, 2, NUM_FLOAT, 1, 8, -126, 127},
     {"f32", BP_F32, 4, NUM_FLOAT, 1, 24, -126, 127},
@@ -124,16 +127,34 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));
 }
 
-/* f8e4m3 has numbers in the binade in which other formats have infinities and NaN, and one NaN of
- * each sign. */
+/* The special codes of the f8 types: last is that of the largest number. The code after it is an
+ * infinity as f8e5m2, and NaN as the others. */
+static const struct f8 {
+    uint32_t dtype;
+    uint8_t last, nan;
+    bool one_nan; /* and no negative zero: the bit of the sign alone is NaN */
+} f8_types[] = {
+    {BP_F8E4M3, 0x7e, 0x7f, false},     {BP_F8E5M2, 0x7b, 0x7e, false},
+    {BP_F8E4M3FNUZ, 0x7f, 0x80, true}, {BP_F8E5M2FNUZ, 0x7f, 0x80, true},
+};
+
+static const struct f8 *f8_of(const struct num_type *type)
+{
+    const struct f8 *f = f8_types;
+
+    while (f->dtype != type->dtype) f++;
+    return f;
+}
+
 static long double f8_decode(const struct num_type *type, uint8_t bits)
 {
+    const struct f8 *f = f8_of(type);
     int fraction_bits = type->digits - 1, exponent = (bits & 0x7f) >> fraction_bits;
     int fraction = bits & ((1 << fraction_bits) - 1);
     long double value;
 
-    if (type->dtype == BP_F8E4M3 ? (bits & 0x7f) == 0x7f : exponent == 31)
-        value = type->dtype == BP_F8E4M3 || fraction ? NAN : INFINITY;
+    if (f->one_nan ? bits == f->nan : (bits & 0x7f) > f->last)
+        value = type->dtype == BP_F8E5M2 && !fraction ? INFINITY : NAN;
     else if (exponent == 0) value = fraction * ref_number_power(type->emin - fraction_bits);
     else
         value = (fraction + (1 << fraction_bits)) *
@@ -144,18 +165,36 @@ static long double f8_decode(const struct num_type *type, uint8_t bits)
 /* Looks for the number among all numbers of the format: neighbours have neighbouring codes. */
 static uint8_t f8_encode(const struct num_type *type, long double value)
 {
-    uint8_t sign = signbit(value) ? 0x80 : 0, last = type->dtype == BP_F8E4M3 ? 0x7e : 0x7b;
-    uint8_t code = 0;
+    const struct f8 *f = f8_of(type);
+    uint8_t sign = signbit(value) ? 0x80 : 0, code = 0;
     long double low, high;
 
-    if (isnan(value)) return (uint8_t)(sign | (type->dtype == BP_F8E4M3 ? 0x7f : 0x7e));
+    if (isnan(value)) return sign | f->nan;
     value = fabsl(value);
-    while (code < last && f8_decode(type, code + 1) <= value) code++;
+    while (code < f->last && f8_decode(type, code + 1) <= value) code++;
     low = f8_decode(type, code);
     high = low + num_ulp(type, low);
     if (value - low > high - value || (value - low == high - value && code % 2)) code++;
-    if (isinf(value)) code = last + 1;
-    return sign | code;
+    if (isinf(value)) code = f->last + 1;
+    return f->one_nan && !code ? 0 : sign | code;
+}
+
+/* f8e8m0: code b is 2^(b - 127). */
+static long double power_decode(uint8_t bits)
+{
+    return bits == 255 ? (long double)NAN : ref_number_power(bits - 127);
+}
+
+static uint8_t power_encode(long double value)
+{
+    int exponent;
+
+    if (isnan(value) || value < 0) return 255;
+    if (value < ref_number_power(-127)) return 0;
+    if (isinf(value)) return 255;
+    exponent = exponent_of(value);
+    if (value >= 1.5L * ref_number_power(exponent)) exponent++;
+    return (uint8_t)(exponent > 127 ? 255 : exponent + 127);
 }
 
 long double num_get_float(const struct num_type *type, const void *at)
@@ -164,6 +203,7 @@ long double num_get_float(const struct num_type *type, const void *at)
     double d;
     uint16_t h;
 
+    if (type->dtype == BP_F8E8M0) return power_decode(*(const uint8_t *)at);
     if (num_is_f8(type)) return f8_decode(type, *(const uint8_t *)at);
     if (num_is_half(type)) return memcpy(&h, at, sizeof h), half_decode(type, h);
     if (is_f32(type)) return memcpy(&f, at, sizeof f), f;
@@ -176,7 +216,8 @@ void num_set_float(const struct num_type *type, void *at, long double value)
     double d;
     uint16_t h;
 
-    if (num_is_f8(type)) *(uint8_t *)at = f8_encode(type, value);
+    if (type->dtype == BP_F8E8M0) *(uint8_t *)at = power_encode(value);
+    else if (num_is_f8(type)) *(uint8_t *)at = f8_encode(type, value);
     else if (num_is_half(type)) h = half_encode(type, value), memcpy(at, &h, sizeof h);
     else if (is_f32(type)) f = (float)value, memcpy(at, &f, sizeof f);
     else d = (double)value, memcpy(at, &d, sizeof d);

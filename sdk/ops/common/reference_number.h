@@ -39,7 +39,7 @@ static inline bool num_is_int(const struct num_type *type)
 }
 static inline bool num_is_f8(const struct num_type *type)
 {
-    return type->dtype == BP_F8E4M3 || type->dtype == BP_F8E5M2;
+    return BP_MASK_F8 >> type->dtype & 1;
 }
 static inline bool num_is_half(const struct num_type *type)
 {
@@ -51,8 +51,16 @@ static inline bool num_is_half(const struct num_type *type)
 uint64_t num_get_int(const struct num_type *type, const void *at);
 void num_set_int(const struct num_type *type, void *at, uint64_t value);
 
+/* Whether a float type has numbers below 0. */
+static inline bool num_has_sign(const struct num_type *type)
+{
+    return type->dtype != BP_F8E8M0;
+}
+
 /* One float: the element, or a part of a complex one. num_set_float rounds to nearest, ties to
- * even; what rounds beyond the type becomes an infinity, and NaN as f8e4m3, which has none. */
+ * even; a number that rounds beyond the type becomes an infinity, or NaN as an f8 type without
+ * infinities. To f8e8m0, ties go up, the smallest number replaces zero and smaller ones, and
+ * negative numbers become NaN. */
 long double num_get_float(const struct num_type *type, const void *at);
 void num_set_float(const struct num_type *type, void *at, long double value);
 

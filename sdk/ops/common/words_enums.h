@@ -8,9 +8,10 @@
 #define OPS_WORDS_ENUMS_H
 
 #define ATTR_ENUMS(E) \
-    E(activation) E(ctc_reduction) E(dropout_mode) E(grid_padding) E(grid_mode) E(gru_gates) \
-    E(kl_div_reduction) E(lstm_gates) E(pad_mode) E(put_mode) E(reduction_mode) E(resize_mode) \
-    E(resize_coordinates) E(resize_nearest) E(rnn_activation) E(rnn_direction) E(segment_mode)
+    E(activation) E(cast_round) E(ctc_reduction) E(dropout_mode) E(grid_padding) E(grid_mode) \
+    E(gru_gates) E(kl_div_reduction) E(lstm_gates) E(pad_mode) E(put_mode) E(reduction_mode) \
+    E(resize_mode) E(resize_coordinates) E(resize_nearest) E(rnn_activation) E(rnn_direction) \
+    E(segment_mode)
 
 #define ENUM_activation(X) \
     X(activation, NONE, 0, "none") X(activation, RELU, 1, "relu") \
@@ -20,6 +21,9 @@
     X(activation, SILU, 8, "silu") X(activation, GELU, 9, "gelu") \
     X(activation, GELU_TANH, 10, "gelu with approximate 1") X(activation, MISH, 11, "mish") \
     X(activation, ELU, 12, "elu") X(activation, SOFTPLUS, 13, "softplus")
+#define ENUM_cast_round(X) \
+    X(cast_round, NEAREST, 0, "to the nearest power of two, the middle of two to the larger one") \
+    X(cast_round, UP, 1, "to the next larger one") X(cast_round, DOWN, 2, "to the next smaller one")
 #define ENUM_ctc_reduction(X) \
     X(ctc_reduction, NONE, 0, "none, each value") \
     X(ctc_reduction, MEAN, 1, "the mean of each over its label length (at least 1)") \

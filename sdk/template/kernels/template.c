@@ -66,7 +66,7 @@ static enum bp_status template_device_properties(void *self, uint32_t device,
 {
     snprintf(out->name, sizeof out->name, "template device %u", device);
     snprintf(out->driver, sizeof out->driver, "none: host memory");
-    BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
+    BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, 64);
     BP_SET(out, memory, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
