@@ -101,21 +101,21 @@ static struct bp_tensor *cast_now(struct onnx_chain *k, struct bp_tensor *x,
 
 struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
 {
-    return onnx_chain_cast_to(k, x, dtype, true);
+    struct bp_cast_attrs attrs = bp_cast_defaults();
+
+    attrs.to = dtype;
+    return onnx_chain_cast_by(k, x, &attrs);
 }
 
-struct bp_tensor *onnx_chain_cast_to(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
-                                     bool saturate)
+struct bp_tensor *onnx_chain_cast_by(struct onnx_chain *k, struct bp_tensor *x,
+                                     const struct bp_cast_attrs *attrs)
 {
-    struct bp_cast_attrs attrs = bp_cast_defaults();
     const struct onnx_value *input;
 
-    if (k->status || onnx_info(x).dtype == dtype) return x;
-    attrs.to = dtype;
-    attrs.overflow = !saturate;
+    if (k->status || onnx_info(x).dtype == (uint32_t)attrs->to) return x;
     if (k->call->symbolic && (input = input_of(k->call, x)) && !input->symbolic)
-        return cast_now(k, x, &attrs);
-    return MAKE(k, cast, &attrs, x);
+        return cast_now(k, x, attrs);
+    return MAKE(k, cast, attrs, x);
 }
 
 struct bp_tensor *onnx_chain_scale(struct onnx_chain *k, struct bp_tensor *x, double factor,

@@ -43,11 +43,11 @@ struct bp_tensor *onnx_chain_drop(struct onnx_chain *k, struct bp_tensor *t);
 void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t);
 enum bp_status onnx_chain_end(struct onnx_chain *k);
 
-/* Converts x to a dtype; returns x itself if it has this dtype. saturate: that cast
- * has no overflow to NaN or infinities. */
+/* Converts x to a dtype, and as the attributes of cast state; returns x itself if it has this
+ * dtype. */
 struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype);
-struct bp_tensor *onnx_chain_cast_to(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
-                                     bool saturate);
+struct bp_tensor *onnx_chain_cast_by(struct onnx_chain *k, struct bp_tensor *x,
+                                     const struct bp_cast_attrs *attrs);
 /* Computes factor x + bias, of floats. */
 struct bp_tensor *onnx_chain_scale(struct onnx_chain *k, struct bp_tensor *x, double factor,
                                    double bias);

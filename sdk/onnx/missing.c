@@ -203,7 +203,8 @@ static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
     }
 }
 
-/* The result of DequantizeLinear has the type of the scales, or another one that the node names. */
+/* The result of DequantizeLinear has the type of the scales, or another one that the node names.
+ * With scales that are powers of two it may have any float type. */
 static void look_at_scales(struct search *s, const struct onnx_node *node)
 {
     const Onnx__AttributeProto *to = onnx_attr(node, "output_dtype");
@@ -212,7 +213,8 @@ static void look_at_scales(struct search *s, const struct onnx_node *node)
     if (strcmp(onnx_text(node->proto->op_type), "DequantizeLinear") || node->proto->n_input < 2)
         return;
     scale = type_of(s, node->proto->input[1]);
-    if (dtype == ONNX_NO_DTYPE || scale == ONNX_NO_DTYPE || dtype == scale) return;
+    if (dtype == ONNX_NO_DTYPE || scale == ONNX_NO_DTYPE || dtype == scale || scale == BP_F8E8M0)
+        return;
     missing_add(s, NULL, "DequantizeLinear: output_dtype is %s, that of the scales, %s, is "
                 "supported", bp_dtype_name(dtype), bp_dtype_name(scale));
 }

@@ -16,6 +16,9 @@ struct onnx_call {
     struct onnx_value **out;        /* node->n_out values, which the row sets */
 };
 
+/* The 8-bit floats to which QuantizeLinear converts; powers of two are scales only. */
+#define ONNX_QUANTISED_F8 (BP_MASK_F8 & ~BP_M(F8E8M0))
+
 typedef enum bp_status onnx_emit(struct onnx_call *c);
 
 /* One ONNX operator from one opset on. name: that of the operator, behind its domain if that is

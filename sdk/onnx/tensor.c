@@ -12,7 +12,7 @@ static const struct {
     {1, BP_F32},  {2, BP_U8},   {3, BP_I8},   {4, BP_U16},  {5, BP_I16},
     {6, BP_I32},  {7, BP_I64},  {9, BP_BOOL}, {10, BP_F16}, {11, BP_F64},
     {12, BP_U32}, {13, BP_U64}, {14, BP_C64}, {15, BP_C128}, {16, BP_BF16},
-    {17, BP_F8E4M3}, {19, BP_F8E5M2},
+    {17, BP_F8E4M3}, {18, BP_F8E4M3FNUZ}, {19, BP_F8E5M2}, {20, BP_F8E5M2FNUZ}, {24, BP_F8E8M0},
 };
 
 enum { N_TYPES = sizeof element_type / sizeof *element_type, SHORT_LIST = 64 };
@@ -37,12 +37,9 @@ const char *onnx_type_words(int64_t elem_type)
         int64_t type;
         const char *words;
     } named[] = {{8, " (string)"},
-                 {18, " (float8e4m3fnuz)"},
-                 {20, " (float8e5m2fnuz)"},
                  {21, " (uint4)"},
                  {22, " (int4)"},
                  {23, " (float4e2m1)"},
-                 {24, " (float8e8m0)"},
                  {25, " (uint2)"},
                  {26, " (int2)"},
                  {27, " (float6e2m3)"},

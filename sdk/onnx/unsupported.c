@@ -53,7 +53,7 @@ static enum bp_status unsupported_cast(const struct onnx_node *node)
 static enum bp_status unsupported_quantize(const struct onnx_node *node)
 {
     return check_type(node, "output_dtype",
-                      bp_opinfo_find("quantize_linear")->types[BP_VAR_U] | BP_MASK_F8);
+                      bp_opinfo_find("quantize_linear")->types[BP_VAR_U] | ONNX_QUANTISED_F8);
 }
 
 static enum bp_status n_grams(const struct onnx_node *node)
@@ -180,5 +180,5 @@ uint64_t onnx_held_types(const char *op, size_t input)
     if (!strcmp(op, "BitCast")) return BP_MASK_ANY | BP_MASK_F8;
     if (!strcmp(op, "QuantizeLinear") && input == 2) info = bp_opinfo_find("quantize_linear");
     if (!strcmp(op, "DequantizeLinear") && input != 1) info = bp_opinfo_find("dequantize_linear");
-    return info ? info->types[BP_VAR_U] | BP_MASK_F8 : UINT64_MAX;
+    return info ? info->types[BP_VAR_U] | ONNX_QUANTISED_F8 : UINT64_MAX;
 }

@@ -11,7 +11,7 @@ from kit import node
 
 rng = np.random.default_rng(7)
 CASES = []
-E4M3, E5M2 = 17, 19  # types that this version of the onnx package lacks
+E4M3, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0 = 17, 18, 19, 20, 24  # types that this version of the onnx package lacks
 
 
 def case(name, op, opset, inputs, outputs, domain="", **attributes):
@@ -267,7 +267,7 @@ def quantised():
 
 def float8(kind):
     """Returns the non-negative numbers of an 8-bit type, by code, and its largest number."""
-    digits, bias, count = (3, 7, 127) if kind == E4M3 else (2, 15, 124)
+    digits, bias, count = {E4M3: (3, 7, 127), E5M2: (2, 15, 124), E4M3FNUZ: (3, 8, 128), E5M2FNUZ: (2, 16, 128)}[kind]
     codes = np.arange(count)
     exponent, fraction = codes >> digits, codes & ((1 << digits) - 1)
     numbers = np.where(exponent, np.exp2(exponent - bias) * (1 + fraction / 2 ** digits), np.exp2(1.0 - bias - digits) * fraction)
@@ -282,16 +282,18 @@ def rounded(x, kind, saturate=True):
     at = np.clip(np.searchsorted(far, size, side="right") - 1, 0, len(numbers) - 1)
     middle = (far[at] + far[at + 1]) / 2
     at = at + ((size > middle) | ((size == middle) & (at % 2 == 1)))
-    beyond = np.nan if kind == E4M3 else np.inf
+    beyond = np.inf if kind == E5M2 else np.nan
     y = np.where(at < len(numbers), far[at], most if saturate else beyond)
-    return np.copysign(np.where(np.isnan(x), np.nan, y), x).astype(np.float32)
+    y = np.copysign(np.where(np.isnan(x), np.nan, y), x).astype(np.float32)
+    return y + 0 if kind in (E4M3FNUZ, E5M2FNUZ) else y  # without negative zeros
 
 
 def small_floats(folder):
     """Tests 8-bit floats, which numpy lacks: a second node converts them to f32."""
     x = np.concatenate([values(40), 300 * values(40), 0.01 * values(40), 9e4 * values(20),
-                        [0, -0.0, 448, 464, 465, -480, 57344, 61440, 61439, np.inf, -np.inf, np.nan]]).astype(np.float32)
-    for kind, name in ((E4M3, "e4m3"), (E5M2, "e5m2")):
+                        [0, -0.0, 448, 464, 465, -480, 57344, 61440, 61439, np.inf, -np.inf, np.nan, 240, 247, 248, -249,
+                         1e-9, -1e-9]]).astype(np.float32)
+    for kind, name in ((E4M3, "e4m3"), (E5M2, "e5m2"), (E4M3FNUZ, "e4m3fnuz"), (E5M2FNUZ, "e5m2fnuz")):
         for saturate in (0, 1):
             nodes = [node("Cast", "x", "q", to=kind, saturate=saturate), node("Cast", "q", "y", to=TensorProto.FLOAT)]
             folder.add(f"cast_19_{name}_{saturate}", 19, nodes, {"x": x}, {"y": rounded(x, kind, saturate)})
@@ -302,6 +304,49 @@ def small_floats(folder):
         nodes = [node("QuantizeLinear", "x s", "q", axis=0, output_dtype=kind), node("DequantizeLinear", "q s", "y", axis=0)]
         folder.add(f"quantize_21_{name}", 21, nodes, {"x": some, "s": scale},
                    {"y": rounded(some / scale[:, None], kind) * scale[:, None]})
+
+
+def power(x, mode, saturate=True):
+    """Rounds to a power of two between 2^-127 and 2^127."""
+    x = x.astype(np.float64)
+    low = np.exp2(np.floor(np.log2(np.clip(x, 2.0 ** -127, 2.0 ** 127))))
+    up = {"up": x > low, "down": False, "nearest": x >= 1.5 * low}[mode]
+    y = np.clip(np.where(up, 2 * low, low), 2.0 ** -127, 2.0 ** 127)
+    outside = (x < 2.0 ** -127) | (x > 2.0 ** 127)
+    return np.where(np.isnan(x) | (outside & (not saturate)), np.nan, y).astype(np.float32)
+
+
+def raw(kind, codes):
+    """A tensor of a one-byte type, with raw_data."""
+    return TensorProto(dims=codes.shape, data_type=kind, raw_data=codes.astype(np.uint8).tobytes())
+
+
+def powers_of_two(folder):
+    """Tests FLOAT8E8M0: casts in each way of rounding, and scales, the common use of the type."""
+    x = np.concatenate([np.abs(values(40)), 1000 * np.abs(values(20)), [0, 1, 1.5, 1.25, 0.75, 3, 2.0 ** 127, 1.25 * 2.0 ** 127,
+                        2.0 ** -126, 1.5 * 2.0 ** -127, 2.0 ** -127, np.nan]]).astype(np.float32)
+    x = np.concatenate([x, np.array([np.inf, 2.0 ** -130], np.float32)])
+    for mode in ("up", "down", "nearest", None):
+        for saturate in (1, 0):
+            how = {"round_mode": mode} if mode else {}
+            nodes = [node("Cast", "x", "q", to=E8M0, saturate=saturate, **how), node("Cast", "q", "y", to=TensorProto.FLOAT)]
+            folder.add(f"cast_24_e8m0_{mode}_{saturate}", 24, nodes, {"x": x}, {"y": power(x, mode or "up", saturate)})
+    nodes = [node("Cast", "x", "like", to=E8M0), node("CastLike", "x like", "q", round_mode="down"),
+             node("Identity", "q", "i"), node("Cast", "i", "y", to=TensorProto.DOUBLE)]
+    folder.add("cast_like_24_e8m0", 24, nodes, {"x": x}, {"y": power(x, "down").astype(np.float64)})
+    codes = np.array([[120, 127], [130, 128], [126, 125]])
+    q, scale = (20 * values(6, 2)).astype(np.int8), np.exp2(codes - 127.0).astype(np.float32)
+    for dtype in (np.float32, np.float16):
+        nodes = [node("DequantizeLinear", "q s", "y", axis=0, block_size=2, output_dtype=TensorProto.FLOAT if dtype == np.float32
+                      else TensorProto.FLOAT16)]
+        folder.add(f"dequantize_24_e8m0_{dtype.__name__}", 24, nodes, {"q": q, "s": raw(E8M0, codes)},
+                   {"y": (q * scale.repeat(2, 0)).astype(dtype)})
+    some = (100 * values(6, 2)).astype(np.float32)
+    nodes = [node("QuantizeLinear", "x s", "q", axis=0, block_size=2, output_dtype=E4M3FNUZ),
+             node("DequantizeLinear", "q s", "y", axis=0, block_size=2, output_dtype=TensorProto.FLOAT)]
+    weight = TensorProto(name="s", dims=codes.shape, data_type=E8M0, int32_data=codes.ravel().tolist())
+    wide = scale.repeat(2, 0)
+    folder.add("quantize_24_e8m0", 24, nodes, {"x": some}, {"y": rounded(some / wide, E4M3FNUZ) * wide}, [weight])
 
 
 def folded(x, image, block, stride, dilation, pad):
@@ -597,6 +642,7 @@ def named(letter, arrays):
 def add_all(folder):
     zeros(folder)
     small_floats(folder)
+    powers_of_two(folder)
     flexible(folder)
     for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, states, losses, equations,
                  transforms, training, draws, ranges, changed):

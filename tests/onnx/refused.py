@@ -54,7 +54,7 @@ def small(name, kind, n):
     return TensorProto(name=name, dims=[n], data_type=kind, raw_data=bytes(n))
 
 
-FLOATS8 = {17: "f8e4m3", 19: "f8e5m2"}
+FLOATS8 = {17: "f8e4m3", 18: "f8e4m3fnuz", 19: "f8e5m2", 20: "f8e5m2fnuz", 24: "f8e8m0"}
 
 # Name: node, opset, weights, words of the message; x is [1, 1, 4, 4]. None instead of words: the model runs.
 NODES = {
@@ -81,6 +81,17 @@ NODES = {
                                          "output_dtype is f16, that of the scales, f32, is supported"),
     "the type of scales": (node("DequantizeLinear", "q s", "y", output_dtype=TensorProto.FLOAT), 23,
                            [const("q", np.ones(4), np.int8), const("s", 1)], None),
+    "powers of two for scales, without the type of the result": (
+        node("DequantizeLinear", "q s", "y"), 24, [const("q", np.ones(4), np.int8), small("s", 24, 1)],
+        "the scales are f8e8m0, output_dtype is f8e8m0, expected f16, bf16 or f32"),
+    "powers of two for scales": (node("DequantizeLinear", "q s", "y", output_dtype=TensorProto.FLOAT16), 24,
+                                 [const("q", np.ones(4), np.int8), small("s", 24, 1)], None),
+    "quantised powers of two": (node("DequantizeLinear", "q s", "y"), 24, [small("q", 24, 4), const("s", 1)],
+                                "input x is f8e8m0, expected"),
+    "a zero that is a power of two": (node("QuantizeLinear", "x s z", "y"), 24, [const("s", 1), small("z", 24, 1)],
+                                      "f8e8m0"),
+    "a rounding mode that is not known": (node("Cast", "x", "y", to=24, round_mode="even"), 24, [],
+                                          "round_mode is even, expected up|down|nearest"),
     "a third summand": (node("Add", "x x x", "y"), 13, [], "(Add): 3 inputs, expected 2 at most"),
     "absent inputs at the end": (node("Add", "x x _", "y"), 13, [], None),
     "an attribute that is not known": (node("Relu", "x", "y", slope=0.5), 13, [], "it has no attribute slope"),

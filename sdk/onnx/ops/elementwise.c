@@ -145,13 +145,20 @@ enum bp_status onnx_mean(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* A cast to the same dtype is the value itself. saturate matters for f8 types only. */
+/* A cast to the same dtype is the value itself. saturate matters for f8 types only, round_mode for
+ * f8e8m0 only. */
 static enum bp_status cast_to(struct onnx_call *c, uint32_t dtype)
 {
+    struct bp_cast_attrs attrs = bp_cast_defaults();
     struct onnx_chain k = onnx_chain_begin(c);
-    struct bp_tensor *x = onnx_in(c, 0);
 
-    onnx_chain_give(&k, 0, onnx_chain_cast_to(&k, x, dtype, onnx_attr_int(c, "saturate", 1) != 0));
+    attrs.to = dtype;
+    attrs.overflow = !onnx_attr_int(c, "saturate", 1);
+    if (dtype == BP_F8E8M0)
+        attrs.round = onnx_attr_is(c, "round_mode", "nearest", "up") ? BP_CAST_ROUND_NEAREST
+                      : onnx_attr_is(c, "round_mode", "down", "up")  ? BP_CAST_ROUND_DOWN
+                                                                     : BP_CAST_ROUND_UP;
+    onnx_chain_give(&k, 0, onnx_chain_cast_by(&k, onnx_in(c, 0), &attrs));
     return onnx_chain_end(&k);
 }
 

@@ -50,6 +50,12 @@ static bool has_blocks(const struct onnx_call *c)
     return onnx_attr_int(c, "block_size", 0) || onnx_info(onnx_in(c, 1)).rank > 1;
 }
 
+/* From opset 24 on, scales may be powers of two, which quantize_linear does not take. */
+static bool has_powers(const struct onnx_call *c)
+{
+    return onnx_info(onnx_in(c, 1)).dtype == BP_F8E8M0;
+}
+
 /* Repeats the value of each block for all elements of the block. */
 static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, int64_t axis,
                                      int64_t block, int64_t extent)
@@ -108,15 +114,17 @@ static struct bp_tensor *scales_over(struct onnx_chain *k, const struct scales *
 static enum bp_status quantize_composed(struct onnx_call *c, uint32_t dtype)
 {
     struct bp_tensor *x = onnx_in(c, 0), *zero = onnx_in(c, 2);
+    struct bp_cast_attrs cast = bp_cast_defaults();
     struct onnx_chain k = onnx_chain_begin(c);
     struct scales s;
 
     TRY(scales_of(c, &s));
+    cast.to = dtype;
+    cast.overflow = !onnx_attr_int(c, "saturate", 1);
     x = MAKE(&k, div, NULL, onnx_chain_cast(&k, x, BP_F32), scales_over(&k, &s, onnx_in(c, 1)));
     if (BP_MASK_INT >> dtype & 1) x = MAKE(&k, round, NULL, x);
     if (zero) x = MAKE(&k, add, NULL, x, scales_over(&k, &s, zero));
-    x = onnx_chain_cast_to(&k, x, dtype, onnx_attr_int(c, "saturate", 1) != 0);
-    onnx_chain_give(&k, 0, x);
+    onnx_chain_give(&k, 0, onnx_chain_cast_by(&k, x, &cast));
     return onnx_chain_end(&k);
 }
 
@@ -130,7 +138,8 @@ enum bp_status onnx_quantize(struct onnx_call *c)
     TRY(onnx_need(c, 2));
     TRY(onnx_attr_dtype(c, "output_dtype", (uint32_t)attrs.dtype, &dtype));
     if (zero) dtype = onnx_info(zero).dtype;
-    if (has_blocks(c) || BP_MASK_F8 >> dtype & 1) return quantize_composed(c, dtype);
+    if (has_blocks(c) || has_powers(c) || ONNX_QUANTISED_F8 >> dtype & 1)
+        return quantize_composed(c, dtype);
     attrs.axis = scale_axis(c, scale);
     attrs.dtype = dtype;
     x = onnx_chain_cast(&k, x, onnx_info(scale).dtype);
@@ -161,10 +170,14 @@ enum bp_status onnx_dequantize(struct onnx_call *c)
 
     TRY(onnx_need(c, 2));
     TRY(onnx_attr_dtype(c, "output_dtype", onnx_info(scale).dtype, &dtype));
-    if (dtype != onnx_info(scale).dtype)
+    if (has_powers(c) && !((BP_M(F16) | BP_M(BF16) | BP_M(F32)) >> dtype & 1))
+        return onnx_error(BP_ERR_INVALID, "the scales are f8e8m0, output_dtype is %s, expected "
+                          "f16, bf16 or f32", bp_dtype_name(dtype));
+    if (!has_powers(c) && dtype != onnx_info(scale).dtype)
         return onnx_error(BP_ERR_UNSUPPORTED, "output_dtype is %s, that of the scales, %s, is "
                           "supported", bp_dtype_name(dtype), bp_dtype_name(onnx_info(scale).dtype));
-    if (has_blocks(c) || BP_MASK_F8 >> onnx_info(x).dtype & 1) return dequantize_composed(c, dtype);
+    if (has_blocks(c) || has_powers(c) || ONNX_QUANTISED_F8 >> onnx_info(x).dtype & 1)
+        return dequantize_composed(c, dtype);
     attrs.axis = scale_axis(c, scale);
     TRY(bp_op_dequantize_linear(c->scope, x, scale, onnx_in(c, 2), &attrs, &y));
     return onnx_give(c, 0, y);
