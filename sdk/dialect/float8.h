@@ -38,9 +38,9 @@ KFN u8 f8e5m2_from_f32(f32 x, int saturate)
     u32 sign = f32_bits(x) >> 24 & 0x80, u = f32_bits(x) & 0x7fffffff;
     u32 small = f32_bits(f32_from_bits(u) + 128.0f) - 0x43000000;
     u32 normal = (u + 0xc80fffff + (u >> 21 & 1)) >> 21;
-    u32 b = u < 113u << 23 ? small : normal;
+    u32 b = u < 113u << 23 ? small : normal, beyond = saturate ? 0x7b : 0x7c;
 
-    b = b > 0x7b ? saturate ? 0x7b : 0x7c : b;
+    b = b > 0x7b ? beyond : b;
     b = u > 0x7f800000 ? 0x7e : b;
     return (u8)(sign | b);
 }
@@ -50,9 +50,9 @@ KFN u8 f8e4m3_from_f32(f32 x, int saturate)
     u32 sign = f32_bits(x) >> 24 & 0x80, u = f32_bits(x) & 0x7fffffff;
     u32 small = f32_bits(f32_from_bits(u) + 16384.0f) - 0x46800000;
     u32 normal = (u + 0xc407ffff + (u >> 20 & 1)) >> 20;
-    u32 b = u < 121u << 23 ? small : normal;
+    u32 b = u < 121u << 23 ? small : normal, beyond = saturate ? 0x7e : 0x7f;
 
-    b = u > 0x43e80000 ? saturate ? 0x7e : 0x7f : b; /* above 464, the tie of 448 and 480 */
+    b = b > 0x7e ? beyond : b;
     b = u > 0x7f800000 ? 0x7f : b;
     return (u8)(sign | b);
 }
