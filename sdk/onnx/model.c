@@ -327,7 +327,7 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
 /* Finds or makes the plan for inputs of these types, which the model keeps. The caller releases
  * it. */
 static enum bp_status model_plan(const char *call, struct bp_model *model,
-                                 struct bp_tensor *const *in, size_t n_in,
+                                 struct bp_tensor *const *in, size_t n_in, bool fixes,
                                  struct onnx_plan **out_plan)
 {
     struct bp_model_value *value;
@@ -344,7 +344,8 @@ static enum bp_status model_plan(const char *call, struct bp_model *model,
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
     use = onnx_use_begin(model);
-    if (status == BP_OK) status = onnx_plan_find(model, &use, NULL, value, n_in, NULL, out_plan);
+    if (status == BP_OK)
+        status = onnx_plan_find(model, &use, NULL, fixes, value, n_in, NULL, out_plan);
     free(value);
     return status;
 }
@@ -358,7 +359,7 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
     if ((n_in && !in) || !out_graph)
         return onnx_error(BP_ERR_INVALID, "bp_model_planned: %s is NULL",
                           out_graph ? "in" : "out_graph");
-    TRY(model_plan("bp_model_planned", model, in, n_in, &plan));
+    TRY(model_plan("bp_model_planned", model, in, n_in, false, &plan));
     *out_graph = plan->graph;
     onnx_plan_release(model, plan); /* the model keeps it */
     return BP_OK;
@@ -374,7 +375,7 @@ enum bp_status bp_model_program(struct bp_model *model, struct bp_tensor *const 
     if ((n_in && !in) || !out_program)
         return onnx_error(BP_ERR_INVALID, "bp_model_program: %s is NULL",
                           out_program ? "in" : "out_program");
-    TRY(model_plan("bp_model_program", model, in, n_in, &plan));
+    TRY(model_plan("bp_model_program", model, in, n_in, true, &plan));
     if (plan->shared) *out_program = plan->shared;
     else status = onnx_error(BP_ERR_UNSUPPORTED, "no program: %s", plan->why);
     onnx_plan_release(model, plan); /* the model keeps it */

@@ -142,6 +142,8 @@ struct onnx_plan {
     struct bp_program *shared;   /* of the graph: for inline streams */
     struct onnx_fixed fixed;     /* the plan is for these values of inputs: the model reads them
                                     while it is recorded */
+    bool is_unfixed;             /* a caller that admits no fixed inputs made the plan, which has no
+                                    graph */
     char why[512];               /* why there is no graph */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
     uint8_t *want;               /* of each output: 0: it is not computed. NULL: all are */
@@ -360,11 +362,12 @@ void onnx_add_origin(struct onnx_value *v, uint64_t inputs);
 
 /* plan.c: find returns the plan for these input types and outputs, and makes one if none is kept.
  * want: one number for each output, 0: it is not computed; NULL: all are. use: of the run that
- * needs the plan. stream: reads inputs that plans fix; NULL: the model's own. The caller releases
- * the plan. */
+ * needs the plan. stream: reads inputs that plans fix; NULL: the model's own, after all work of the
+ * device. fixes: whether the plan may fix inputs. The caller releases the plan. */
 enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              struct bp_stream *stream, const struct bp_model_value *in,
-                              size_t n_in, const uint8_t *want, struct onnx_plan **out_plan);
+                              struct bp_stream *stream, bool fixes,
+                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
+                              struct onnx_plan **out_plan);
 void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
 
 /* program.c: runs the graph of a plan, by a program that no other run uses if there is one.

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIXED_BYTES = 16 << 20 }; /* of constants that depend on fixed inputs */
+
 static bool same_type(const struct bp_model_port *type, const struct bp_model_value *in)
 {
     struct bp_tensor_info info;
@@ -24,6 +26,7 @@ struct wanted {
     const struct bp_model_value *in;
     size_t n_in;
     const uint8_t *want;
+    bool fixes;               /* the plan may fix inputs */
     struct onnx_fixed *fixed; /* values of inputs that are known so far */
 };
 
@@ -32,6 +35,7 @@ static bool plan_fits(const struct bp_model *model, const struct onnx_plan *plan
 {
     const uint8_t *want = w->want;
 
+    if (w->fixes ? plan->is_unfixed : plan->fixed.inputs != 0) return false;
     if (!want != !plan->want || (want && memcmp(want, plan->want, model->body.n_output)))
         return false;
     for (size_t i = 0; i < w->n_in; i++)
@@ -126,16 +130,23 @@ static enum bp_status take_outputs(struct onnx_run *run, struct onnx_plan *plan)
     return BP_OK;
 }
 
-/* Freezes the constants that this plan created, so that the kernels of its calls may pack them. */
-static enum bp_status freeze_constants(struct bp_graph *graph)
+/* Freezes the constants that this plan created, so that the kernels of its calls may pack them. A
+ * plan keeps them, so those that depend on fixed inputs must be few. */
+static enum bp_status freeze_constants(const struct onnx_plan *plan, struct bp_graph *graph)
 {
     struct bp_graph_info all = {.size = sizeof all};
+    uint64_t bytes = 0;
 
     TRY(bp_graph_get_info(graph, &all));
     for (uint32_t i = 0; i < all.values; i++) {
         struct bp_value_info info = {.size = sizeof info};
         TRY(bp_graph_value(graph, i, &info));
-        if (info.constant && !onnx_info(info.constant).frozen) TRY(bp_tensor_freeze(info.constant));
+        if (!info.constant || onnx_info(info.constant).frozen) continue;
+        bytes += onnx_info(info.constant).bytes;
+        if (plan->fixed.inputs && bytes > FIXED_BYTES)
+            return onnx_error(BP_ERR_UNSUPPORTED, "values that depend on small inputs have more "
+                              "than %d bytes", FIXED_BYTES);
+        TRY(bp_tensor_freeze(info.constant));
     }
     return BP_OK;
 }
@@ -156,7 +167,7 @@ static enum bp_status record_graph(struct bp_model *model, const struct onnx_use
     }
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
     if (status == BP_OK) status = take_outputs(&run, plan);
-    if (status == BP_OK) status = freeze_constants(plan->graph);
+    if (status == BP_OK) status = freeze_constants(plan, plan->graph);
     if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->shared);
     if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
@@ -230,7 +241,8 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
     for (int i = 0; i < ONNX_PLANS && *place; i++)
         if (!model->plan[i] || model->plan[i]->used < (*place)->used) place = &model->plan[i];
     oldest = *place;
-    model->unused += oldest && oldest->fixed.inputs && oldest->runs < 2;
+    if (oldest && oldest->fixed.inputs && oldest->runs < 2 && oldest->refs == 1) model->unused++;
+    if (model->unused >= ONNX_PLANS) atomic_store(&model->fixed, 0);
     *place = plan;
     plan->refs++;
     plan->used = ++model->uses;
@@ -242,15 +254,16 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
  * alone, these are fixed, and the graph is recorded anew. */
 static enum bp_status plan_record(struct bp_model *model, struct wanted *w, struct onnx_plan *plan)
 {
-    uint64_t fixable = model->unused < ONNX_PLANS ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
+    bool fixes = w->fixes && model->unused < ONNX_PLANS;
+    uint64_t fixable = fixes ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
 
     for (;;) {
         enum bp_status status = record_graph(model, w->use, plan, &unknown);
         unknown &= ~plan->fixed.inputs;
+        plan->is_unfixed = !w->fixes && unknown && !(unknown & ~onnx_fixable(w->in, w->n_in));
         if (status != BP_ERR_UNSUPPORTED || !unknown || unknown & ~fixable) return status;
         finish_graph(model, plan);
-        TRY(onnx_fixed_read(w->stream ? w->stream : model->stream, w->in, w->n_in, unknown,
-                            w->fixed));
+        TRY(onnx_fixed_read(w->stream, w->in, w->n_in, unknown, w->fixed));
         for (uint32_t i = 0; i < ONNX_FIXED_MAX; i++)
             if (unknown >> i & 1)
                 memcpy(plan->fixed.value[i], w->fixed->value[i], ONNX_FIXED_BYTES);
@@ -291,10 +304,18 @@ static enum bp_status plan_make(struct bp_model *model, struct wanted *w,
     return status;
 }
 
-/* Makes the plan, unless another thread has made it meanwhile. Called with the lock `planning`. */
+/* Makes the plan, unless another thread has made it meanwhile. Called with the lock `planning`,
+ * which guards the model's stream. */
 static enum bp_status plan_make_once(struct bp_model *model, struct wanted *w,
                                      struct onnx_plan **out_plan)
 {
+    uint64_t fixed = w->fixes ? atomic_load(&model->fixed) & onnx_fixable(w->in, w->n_in) : 0;
+
+    if (!w->stream && w->fixes) {
+        TRY(bp_device_synchronize(model->device));
+        w->stream = model->stream;
+    }
+    if (fixed) TRY(onnx_fixed_read(w->stream, w->in, w->n_in, fixed, w->fixed));
     if ((*out_plan = find_kept(model, w))) return BP_OK;
     TRY(plan_make(model, w, out_plan));
     plan_keep(model, *out_plan);
@@ -302,23 +323,22 @@ static enum bp_status plan_make_once(struct bp_model *model, struct wanted *w,
 }
 
 enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              struct bp_stream *stream, const struct bp_model_value *in,
-                              size_t n_in, const uint8_t *want, struct onnx_plan **out_plan)
+                              struct bp_stream *stream, bool fixes,
+                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
+                              struct onnx_plan **out_plan)
 {
     struct onnx_fixed known; /* its values are not initialised: that would take time in each run */
-    struct wanted w = {stream, use, in, n_in, want, &known};
-    uint64_t fixed = atomic_load(&model->fixed);
-    struct onnx_plan *plan = NULL;
+    struct wanted w = {stream, use, in, n_in, want, fixes, &known};
+    uint64_t fixed = fixes && stream ? atomic_load(&model->fixed) : 0;
+    struct onnx_plan *plan;
     enum bp_status status = BP_OK;
 
     known.inputs = 0;
-    if (fixed) fixed &= onnx_fixable(in, n_in);
-    if (fixed && stream) TRY(onnx_fixed_read(stream, in, n_in, fixed, &known));
-    if (!fixed || stream) plan = find_kept(model, &w);
+    if (fixed) TRY(onnx_fixed_read(stream, in, n_in, fixed & onnx_fixable(in, n_in), &known));
+    plan = find_kept(model, &w);
     if (!plan) {
-        pthread_mutex_lock(&model->planning); /* it guards the model's stream */
-        if (!stream) status = onnx_fixed_read(model->stream, in, n_in, fixed, &known);
-        if (status == BP_OK) status = plan_make_once(model, &w, &plan);
+        pthread_mutex_lock(&model->planning);
+        status = plan_make_once(model, &w, &plan);
         pthread_mutex_unlock(&model->planning);
     }
     if (status == BP_OK) *out_plan = plan;

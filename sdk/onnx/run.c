@@ -50,6 +50,7 @@ struct request {
     size_t n_in;
     struct bp_tensor *const *given; /* for each output the tensor to write, or NULL; NULL: none */
     const uint8_t *want;            /* as in onnx_plan_find */
+    bool is_fixed;                  /* the plan fixes inputs, so that it has values of its own */
     struct bp_model_value *made;    /* of each output; nothing if it is given or not wanted */
 };
 
@@ -97,7 +98,7 @@ static enum bp_status copy_to_given(const struct request *r, uint32_t i, const s
 static enum bp_status export_output(const struct request *r, struct onnx_use *use, uint32_t i,
                                     const struct onnx_value *v, struct bp_tensor ***made)
 {
-    const struct onnx_export e = {r->model, use, r->stream};
+    const struct onnx_export e = {r->model, use, r->stream, r->is_fixed};
     enum bp_status status = onnx_export_value(&e, v, made, &r->made[i]);
 
     if (!status) return BP_OK;
@@ -219,9 +220,10 @@ static enum bp_status model_run_checked(struct request *r)
     struct onnx_use use = onnx_use_begin(model);
     struct onnx_last last = {.host_node = ""};
     struct onnx_plan *plan = NULL;
-    enum bp_status status = onnx_plan_find(model, &use, r->stream, r->in, r->n_in, r->want,
-                                           &plan);
+    enum bp_status status = onnx_plan_find(model, &use, r->stream, true, r->in, r->n_in,
+                                           r->want, &plan);
 
+    if (status == BP_OK) r->is_fixed = plan->graph && plan->fixed.inputs;
     if (status == BP_OK)
         status = plan->graph ? model_run_planned(r, plan, &use, &last)
                              : model_run_eager(r, plan, &use, &last);

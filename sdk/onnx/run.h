@@ -17,6 +17,7 @@ struct onnx_export {
     const struct bp_model *model;
     struct onnx_use *use;
     struct bp_stream *stream;
+    bool copies; /* a tensor that is known before the run is copied: it belongs to the plan */
 };
 
 /* run_values.c. onnx_import_value returns an input as a value of the walk. onnx_export_value

@@ -90,9 +90,9 @@ enum bp_status onnx_import_value(struct onnx_run *run, const struct bp_model_por
     return BP_OK;
 }
 
-/* Returns t, or a copy of it in row-major order if t has another layout. Takes over the caller's
- * reference to t. A view of a few bytes can have a copy of terabytes. */
-static enum bp_status in_order(const struct onnx_export *e, struct bp_tensor *t,
+/* Returns t, or a copy of it in row-major order if t has another layout or `copies` is set. Takes
+ * over the caller's reference to t. A view of a few bytes can have a copy of terabytes. */
+static enum bp_status in_order(const struct onnx_export *e, struct bp_tensor *t, bool copies,
                                struct bp_tensor **out)
 {
     struct bp_tensor_info info = onnx_info(t);
@@ -100,7 +100,7 @@ static enum bp_status in_order(const struct onnx_export *e, struct bp_tensor *t,
     enum bp_status status;
 
     *out = t;
-    if (info.contiguous) return BP_OK;
+    if (info.contiguous && !copies) return BP_OK;
     status = onnx_check_copy(e->model, e->use, info.bytes);
     if (status == BP_OK)
         status = bp_tensor_create(info.device, info.dtype, info.rank, info.shape, &dense);
@@ -124,7 +124,7 @@ static enum bp_status export_tensor(const struct onnx_export *e, const struct on
         t = **made;
         *(*made)++ = NULL;
     }
-    return in_order(e, t, out);
+    return in_order(e, t, e->copies && !v->symbolic, out);
 }
 
 enum bp_status onnx_export_value(const struct onnx_export *e, const struct onnx_value *v,

@@ -34,6 +34,14 @@ int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
     return fan_in;
 }
 
+/* Ends the use of a weight's data, after it has been written to the device. */
+static void weights_forget(struct bp_model *model, uint32_t slot)
+{
+    Onnx__TensorProto *t = (Onnx__TensorProto *)model->weight[slot].tensor; /* changes only here */
+
+    if (t) onnx_return_data(model, t);
+}
+
 static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
 {
     struct bp_model *model = run->model;
@@ -44,7 +52,7 @@ static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
     if (!w->tensor && !w->sparse) return BP_OK;
     if (w->tensor) {
         TRY(onnx_tensor_value(run, w->tensor, true, to));
-        onnx_return_data(model, (Onnx__TensorProto *)w->tensor); /* only here it may change */
+        if (onnx_is_borrowed(model, w->tensor->raw_data.data)) weights_forget(model, slot);
     } else {
         TRY(onnx_sparse_tensor(run, w->sparse, &t));
         TRY(onnx_value_tensor(run, t, false, to));
@@ -110,6 +118,8 @@ enum bp_status onnx_weights(struct bp_model *model)
      * other weights set the limit. */
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (model->weight[slot].sparse) TRY(weights_load(&run, slot));
+    /* Calls of a function have the same weights, each in its own slot. */
+    for (uint32_t slot = 0; slot < model->n_slot; slot++) weights_forget(model, slot);
     run.slot = model->constant;
     TRY(weights_fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));

@@ -4,6 +4,7 @@
 #include "../unit/fixture.h"
 #include "fixed_models.h"
 #include <backplane/model.h>
+#include <pthread.h>
 
 static const float x_data[4] = {1, -2, 3, 0.5f};
 
@@ -47,13 +48,14 @@ static void fixed_run(struct fixed *t, int64_t k, float (*expected)(float x, int
     bp_tensor_destroy(y);
 }
 
-/* Whether the model is recorded for the present values of its inputs. */
+/* Whether the model has a program for the present values of its inputs. */
 static bool fixed_is_planned(struct fixed *t)
 {
-    struct bp_graph *graph = NULL;
+    struct bp_program *program = NULL;
+    enum bp_status status = bp_model_program(t->model, t->in, 2, &program);
 
-    OK(bp_model_planned(t->model, t->in, 2, &graph));
-    return graph != NULL;
+    cr_expect(status == BP_OK || status == BP_ERR_UNSUPPORTED, "%s", bp_error_message());
+    return status == BP_OK;
 }
 
 static float fixed_chosen(float x, int64_t k)
@@ -136,5 +138,101 @@ Test(fixed, given_output_follows_an_input)
     }
     bp_tensor_destroy(y);
     bp_model_destroy(again);
+    fixed_finish(&t);
+}
+
+/* A graph for types alone does not exist, and a request for it leaves the model as it was. */
+Test(fixed, no_graph_is_for_types_alone)
+{
+    struct fixed t = fixed_init(choose_model, sizeof choose_model);
+    struct bp_graph *graph;
+
+    for (int64_t k = 0; k < 4; k++) {
+        graph = NULL;
+        OK(bp_model_planned(t.model, t.in, 2, &graph));
+        cr_expect(!graph);
+        fixed_run(&t, k & 1, fixed_chosen);
+        cr_expect(fixed_is_planned(&t));
+    }
+    fixed_finish(&t);
+}
+
+/* The second output depends on k alone, so that it is computed when the model is planned. */
+Test(fixed, outputs_belong_to_the_caller)
+{
+    struct fixed t = fixed_init(counted_model, sizeof counted_model);
+    const int64_t k = 3, other = 77;
+
+    OK(bp_tensor_write(t.f.stream, t.in[1], &k, sizeof k));
+    for (int i = 0; i < 3; i++) {
+        struct bp_tensor *out[2] = {NULL, NULL};
+        int64_t twice = 0;
+        OK(bp_model_run(t.model, t.f.stream, t.in, 2, out, 2));
+        OK(bp_tensor_read(t.f.stream, out[1], &twice, sizeof twice));
+        cr_expect_eq(twice, 2 * k);
+        OK(bp_tensor_write(t.f.stream, out[1], &other, sizeof other));
+        for (int n = 0; n < 2; n++) bp_tensor_destroy(out[n]);
+    }
+    fixed_finish(&t);
+}
+
+Test(fixed, plans_do_not_keep_large_values)
+{
+    struct fixed t = fixed_init(wide_model, sizeof wide_model);
+    static const int64_t counts[] = {100, 8 << 20, 50};
+
+    for (int i = 0; i < 3; i++) {
+        struct bp_tensor_info info = {.size = sizeof info};
+        struct bp_tensor *y = NULL;
+        OK(bp_tensor_write(t.f.stream, t.in[1], &counts[i], sizeof counts[i]));
+        OK(bp_model_run(t.model, t.f.stream, t.in, 2, &y, 1));
+        OK(bp_tensor_get_info(y, &info));
+        cr_expect_eq(info.count, counts[i]);
+        cr_expect_eq(fixed_is_planned(&t), counts[i] <= 100);
+        bp_tensor_destroy(y);
+    }
+    fixed_finish(&t);
+}
+
+enum {
+    THREADS = 16
+};
+
+struct starter {
+    pthread_barrier_t *all;
+    struct fixed *t;
+};
+
+static void *starter_run(void *arg)
+{
+    struct starter *s = arg;
+    struct bp_stream *stream;
+    struct bp_tensor *y = NULL;
+
+    OK(bp_stream_create(s->t->f.device, &stream));
+    pthread_barrier_wait(s->all);
+    OK(bp_model_run(s->t->model, stream, s->t->in, 2, &y, 1));
+    OK(bp_stream_synchronize(stream));
+    bp_tensor_destroy(y);
+    bp_stream_destroy(stream);
+    return NULL;
+}
+
+/* Threads whose first runs have one value make one plan. */
+Test(fixed, threads_share_plans)
+{
+    struct fixed t = fixed_init(repeat_model, sizeof repeat_model);
+    pthread_t thread[THREADS];
+    pthread_barrier_t all;
+    struct starter starter = {&all, &t};
+    const int64_t one = 1;
+
+    OK(bp_tensor_write(t.f.stream, t.in[1], &one, sizeof one));
+    pthread_barrier_init(&all, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, starter_run, &starter);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    pthread_barrier_destroy(&all);
+    fixed_run(&t, 5, fixed_repeated);
+    cr_expect(fixed_is_planned(&t));
     fixed_finish(&t);
 }

@@ -125,10 +125,10 @@ BP_API enum bp_status bp_model_output(struct bp_model *model, uint32_t index,
  * caller destroys them. The call returns when the work has been submitted to the stream, unless the
  * model depends on data (bp_model_planned). The first run with a set of input types plans the
  * model. If a node needs the values of small inputs of integers (at most 16 elements: the condition
- * of an If, a trip count, a shape), a plan is for these values too, and each run reads them, which
- * waits for the stream's earlier work. The plans of the last 8 sets are kept, each as a program
- * (program.h): on a device that can record work, the second run of a plan on a stream is recorded
- * and later runs are replays. A plan keeps recordings for up to 8 streams.
+ * of an If, a trip count, an axis, a shape), a plan is for these values too, and each run reads
+ * them, which waits for the stream's earlier work. The plans of the last 8 sets are kept, each as a
+ * program (program.h): on a device that can record work, the second run of a plan on a stream is
+ * recorded and later runs are replays. A plan keeps recordings for up to 8 streams.
  *
  * Threads: several threads may run one model at the same time, each on its own stream; two threads
  * must not use one stream at the same time. A run waits for another thread only while that thread
@@ -181,15 +181,17 @@ BP_API enum bp_status bp_model_value_load(struct bp_model *model, const struct b
 /* Plans the model for inputs of these types. out_graph: the graph that runs with these types. The
  * model owns it. Its inputs are the model's inputs. Its outputs are the model's outputs in their
  * order, without those that do not depend on the inputs. NULL: each run executes the nodes one by
- * one. The graph is valid until a call of any thread has replaced its plan by that of another set
- * of types. */
+ * one, or its graph depends on the values of small inputs (bp_model_run). The graph is valid until
+ * a call of any thread has replaced its plan by that of another set of types. */
 BP_API enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in,
                                        size_t n_in, struct bp_graph **out_graph);
 
-/* Plans the model for inputs of these types, as bp_model_planned does. out_program: the program
- * that runs with these types on inline streams launch from, to describe or watch it (program.h).
- * The model owns it, and it is valid as long as the graph of bp_model_planned. BP_ERR_UNSUPPORTED:
- * each run executes the nodes one by one; the message states why. */
+/* Plans the model for inputs of these types, and for the values of small inputs that a plan depends
+ * on (bp_model_run), which are read after all work of the device. out_program: the program that
+ * runs with these inputs on inline streams launch from, to describe or watch it (program.h). The
+ * model owns it, and it is valid until a call of any thread has replaced its plan by that of other
+ * types or values. BP_ERR_UNSUPPORTED: each run executes the nodes one by one; the message states
+ * why. */
 BP_API enum bp_status bp_model_program(struct bp_model *model, struct bp_tensor *const *in,
                                        size_t n_in, struct bp_program **out_program);
 
