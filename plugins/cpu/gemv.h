@@ -101,6 +101,12 @@ static void gemv_long(const struct matmul_line *l, const elem *x, const elem *b,
         for (int64_t j = 0; j < w; j++) y[j] += x[0] * b[j];
 }
 
+/* Whether the product is one sum whose terms are contiguous. */
+static inline bool gemv_is_dot(const struct matmul_line *l)
+{
+    return l->n == 1 && l->row == 1 && l->x_step == 1;
+}
+
 static inline bool gemv_is_long(const struct matmul_line *l)
 {
     return l->column == 1 && l->y_step == 1 && l->n >= GEMV_LONG;
@@ -131,7 +137,7 @@ static void gemv_task(void *arg, int64_t task)
     n = l->n - first < g->each ? l->n - first : g->each;
     const elem *x = g->x + at[1], *b = g->matrix + at[2] + first * l->column;
     elem *y = g->y + at[0] + first * l->y_step;
-    if (l->column == 1) {
+    if (l->column == 1 && !gemv_is_dot(l)) {
         if (gemv_is_long(l)) gemv_long(l, x, b, y, n);
         else if (n == l->n && n > GEMV_PART) gemv_whole(l, x, b, y);
         else gemv_parts(l, x, b, y, n);

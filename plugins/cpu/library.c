@@ -53,12 +53,12 @@ void cpu_library_check(struct cpu *self, const struct cpu_library *library)
     const char *given = secure_getenv(library->variable);
 
     if (!given || !*given || library_file(library) || !strcmp(given, "off")) return;
-    errno = 0;
+    errno = ENOENT;
     if (*given == '/') (void)access(given, R_OK);
     bp_log(self->host, BP_LOG_WARN,
            "cpu: %s=%s names no file that can be read, the kernels of %s are passed over: %s",
            library->variable, given, library->name,
-           errno ? strerror(errno) : "the path is not absolute");
+           *given == '/' ? strerror(errno) : "the path is not absolute");
 }
 
 bool cpu_library_present(const struct cpu_library *library)

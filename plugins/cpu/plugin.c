@@ -15,7 +15,9 @@ static enum bp_status cpu_create(const struct bp_host *host, void **out_self)
     *self = (struct cpu){.host = host, .packs_lock = PTHREAD_MUTEX_INITIALIZER};
     cpu_isa_detect(self);
     cpu_openblas_check(self);
+#ifdef CPU_DNNL
     cpu_dnnl_check(self);
+#endif
     cpu_openblas_choose_core(self);
     *out_self = self;
     return BP_OK;
