@@ -106,8 +106,10 @@ def prepare(peer, folder, model, is_open):
         path = os.path.join(folder, f"{model.source}.open.onnx" if is_open else f"{model.source}.onnx")
         script(peer, "networks.py", folder, model.source, *(["open"] if is_open else []))
         return path, [f"{model.source}.weights"] if is_open else []
-    path = next(os.path.join(packages, model.source) for packages in peer.packages()
-                if os.path.exists(os.path.join(packages, model.source)))
+    path = next((os.path.join(packages, model.source) for packages in peer.packages()
+                 if os.path.exists(os.path.join(packages, model.source))), None)
+    if not path:
+        raise BenchError(f"{model.source}: no package has this file")
     if model.source.endswith(".safetensors"):
         weights, path = path, os.path.join(folder, "minilm.onnx")
         script(peer, "minilm.py", weights, path)

@@ -187,7 +187,7 @@ def server_ends():
         server = turns.Server(peer, "theirs", folder, 1)
         server.process.wait()
         try:
-            server.ask("open 0")
+            server.ask("open", "0")
         except turns.ServerError as error:
             return str(error).startswith("theirs: ")
         finally:

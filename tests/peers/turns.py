@@ -7,12 +7,12 @@
                                                            prints seconds of load and first run, and MB at most
     python turns.py compare FOLDER NAME                    compares the outputs that both servers kept
 
-Both sides are processes that live for the whole measurement. A server takes lines: `open NAME FILE FEEDS...` loads a model
-with the inputs of FEEDS.npz, runs it and keeps its outputs in FOLDER/NAME.SIDE.npz, `run N` runs it N times and returns the
-seconds of one run, of `bp_model_run` with `bp_stream_synchronize` or `run_with_iobinding` alone. Each round measures one
-side after the other, so that other users of the machine disturb both alike. A round begins after a pause, in which the
-threads of the other side fall asleep: they wait for more work first, those of ONNX Runtime for some 25 ms, and one of two
-processors would run them.
+Both sides are processes that live for the whole measurement. A server takes lines of words between tabs: `open NAME FILE
+FEEDS...` loads a model with the inputs of FEEDS.npz, runs it and keeps its outputs in FOLDER/NAME.SIDE.npz, `run N` runs
+it N times and returns the seconds of one run, of `bp_model_run` with `bp_stream_synchronize` or `run_with_iobinding` alone.
+Each round measures one side after the other, so that other users of the machine disturb both alike. A round begins after a
+pause, in which the threads of the other side fall asleep: they wait for more work first, those of ONNX Runtime for some 25
+ms, and one of two processors would run them.
 """
 import contextlib
 import ctypes
@@ -21,6 +21,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 import real_models
@@ -125,7 +126,7 @@ def serve(side, folder, *library):
 
     caller = None
     for line in sys.stdin:
-        command, value, *more = line.split()
+        command, value, *more = line.rstrip("\n").split("\t")
         if command == "open":
             if caller:
                 caller.close()
@@ -141,6 +142,13 @@ def serve(side, folder, *library):
     return 0
 
 
+def difference_of(got, expected, key):
+    """The difference of an output, or None."""
+    if key not in expected.files:
+        return f"output {key} has no counterpart"
+    return real_models.difference(key, got[key] if key in got.files else None, expected[key])
+
+
 def compare(folder, number):
     """Prints `right` or the first difference between both sides' outputs, by real_models' tolerance: ONNX Runtime computes
     the positions of Resize in f32, which differs by 640 * 2^-24 where there are 640."""
@@ -148,9 +156,8 @@ def compare(folder, number):
 
     with numpy.load(os.path.join(folder, f"{number}.ours.npz")) as got, \
             numpy.load(os.path.join(folder, f"{number}.theirs.npz")) as expected:
-        print(next((text for key in expected.files
-                    for text in [real_models.difference(key, got[key] if key in got.files else None, expected[key])] if text),
-                   "right"))
+        print(next((text for key in sorted({*expected.files, *got.files})
+                    for text in [difference_of(got, expected, key)] if text), "right"))
     return 0
 
 
@@ -171,13 +178,18 @@ class Server:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **settings_of(peer.build, threads)})
 
-    def ask(self, line):
+    def ask(self, *words):
+        """The number that the server returns. The server ends if it takes too long."""
+        late = threading.Timer(SERVER_SECONDS, self.process.kill)
+        late.start()
         try:
-            self.process.stdin.write(line + "\n")
+            self.process.stdin.write("\t".join(words) + "\n")
             self.process.stdin.flush()
             return float(self.process.stdout.readline())
         except (ValueError, BrokenPipeError) as error:
-            raise ServerError(f"{self.side}: no answer to `{line}`; see its message above") from error
+            raise ServerError(f"{self.side}: no answer to `{' '.join(words)}`; see its message above") from error
+        finally:
+            late.cancel()
 
     def close(self):
         with contextlib.suppress(BrokenPipeError):  # a request that the server has not read
@@ -188,15 +200,15 @@ class Server:
 
 def turn_of(server, times):
     time.sleep(PAUSE_SECONDS)
-    return server.ask(f"run {times}")
+    return server.ask("run", str(times))
 
 
 def measure(sides, name, path, *feeds):
     """(seconds of ours, of theirs, the ratios of all rounds) of one model with its inputs."""
     times = {}
     for side, server in sides.items():
-        server.ask(f"open {name} {path} {' '.join(feeds)}")
-        times[side] = max(1, min(1000, int(ROUND_SECONDS / server.ask("run 3"))))
+        server.ask("open", name, path, *feeds)
+        times[side] = max(1, min(1000, int(ROUND_SECONDS / server.ask("run", "3"))))
     rounds = [{side: turn_of(server, times[side]) for side, server in sides.items()} for _ in range(ROUNDS)]
     return (*(statistics.median(r[side] for r in rounds) for side in ("ours", "theirs")),
             sorted(r["ours"] / r["theirs"] for r in rounds))
