@@ -136,7 +136,7 @@ def groups(env):
     return found
 
 
-FEW = [f"--filter=kernel/{case}" for case in ("matmul/f32/blocks*", "softmax/f32/*", "sum/f32/*", "argmax/f32*/*", "attention/f32/*")]
+FEW = [f"--filter=kernel/{case}" for case in ("matmul/f32/blocks*", "softmax/f32/*", "sum/f32/*", "argmax/f32*/*", "attention/f32-i64/*")]
 
 
 @test

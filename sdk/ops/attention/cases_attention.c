@@ -2,6 +2,8 @@
 /* cases_attention.c: builds the conformance cases of masked_softmax and attention. */
 #include "../common/cases.h"
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 cases_fn cases_masked_softmax, cases_attention;
 
@@ -120,6 +122,8 @@ static const struct {
     {"9x31x1+9x2x1+9x2x9", false, false, 1, DATA_EXACT},
     {"8x67x1+8x1x1+8x1x5", false, false, 1, DATA_PLAIN},
     {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},
+    {"8x131x1+8x2x1+8x2x31", false, false, 1, DATA_PLAIN},
+    {"8x131x1+8x2x1+8x2x31", false, false, 0.5, DATA_POSITIVE},
 };
 
 /* Queries that see no key: because of the mask, or causal with more queries than keys. */
@@ -138,12 +142,94 @@ static const struct {
     {"1x3x8+1x205x8+1x205x300+3x1", true, false},
 };
 
+/* Calls with a soft cap, a window or lengths: each alone, then together. */
+static const struct {
+    const char *variant, *shapes;
+    bool causal, quick;
+    int gradient;
+    double softcap;
+    int64_t window[2]; /* both 0: no window */
+    enum data data;
+} seen[] = {
+    {"cap", "1x2x2+1x3x2+1x3x2", false, true, 2, 1.5, {0, 0}, DATA_PLAIN},
+    {"cap.small", "2x17x5+2x19x5+2x19x3", false, true, 0, 0.25, {0, 0}, DATA_PLAIN},
+    {"cap.wide", "2x70x16+2x131x16+2x131x4", true, true, 0, 30, {0, 0}, DATA_WIDE},
+    {"cap.mask", "2x4x9x5+2x2x11x5+2x2x11x3+9x11", false, true, 0, 2, {0, 0}, DATA_PLAIN},
+    {"cap.mask.bool", "2x4x9x5+2x2x11x5+2x2x11x3+9x11", true, true, 0, 2, {0, 0}, DATA_PLAIN},
+    {"cap.nonfinite", "1x7x9+1x11x9+1x11x4", false, true, 0, 3, {0, 0}, DATA_NONFINITE},
+    {"cap.few", "8x131x1+8x2x1+8x2x31", false, false, 0, 1, {0, 0}, DATA_POSITIVE},
+    {"window", "1x3x2+1x3x2+1x3x2", false, true, 2, 0, {1, 0}, DATA_PLAIN},
+    {"window.left", "2x17x5+2x19x5+2x19x3", false, true, 0, 0, {2, -1}, DATA_PLAIN},
+    {"window.right", "2x17x5+2x19x5+2x19x3", false, true, 0, 0, {-1, 3}, DATA_PLAIN},
+    {"window.both", "2x4x9x5+2x2x11x5+2x2x11x3", false, true, 0, 0, {2, 1}, DATA_PLAIN},
+    {"window.causal", "2x4x9x5+2x2x11x5+2x2x11x3", true, true, 0, 0, {3, 2}, DATA_PLAIN},
+    {"window.all", "2x9x5+2x11x5+2x11x3", false, false, 0, 0, {-1, -1}, DATA_PLAIN},
+    {"window.own", "2x9x5+2x9x5+2x9x3", false, false, 0, 0, {-1, 0}, DATA_PLAIN},
+    {"window.wide", "2x9x5+2x11x5+2x11x3", false, false, 0, 0, {2147483647, 2147483647},
+     DATA_PLAIN},
+    {"window.long", "1x131x16+1x300x16+1x300x8", false, true, 0, 0, {100, 3}, DATA_PLAIN},
+    {"window.narrow", "1x200x8+1x410x8+1x410x70", false, false, 0, 0, {7, -1}, DATA_PLAIN},
+    {"window.hidden", "1x9x4+1x3x4+1x3x2", false, true, 0, 0, {1, 2}, DATA_PLAIN},
+    {"window.mask", "2x4x9x5+2x2x11x5+2x2x11x3+9x11", false, true, 0, 0, {4, 2}, DATA_PLAIN},
+    {"window.mask.bool", "2x4x9x5+2x2x11x5+2x2x11x3+9x11", false, true, 0, 0, {4, 2}, DATA_PLAIN},
+    {"cap.window", "1x2x2+1x3x2+1x3x2", true, true, 2, 0.75, {1, 1}, DATA_PLAIN},
+    {"cap.window.long", "2x2x70x9+2x1x205x9+2x1x205x9", true, false, 0, 4, {50, -1}, DATA_PLAIN},
+    {"length", "6x1x1x1+6x1x3x1+6x1x3x1+-+6", false, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.small", "3x1x2x2+3x1x2x2+3x1x2x2+-+3", false, true, 2, 0, {0, 0}, DATA_PLAIN},
+    {"length.heads", "6x4x9x5+6x2x11x5+6x2x11x3+-+6", false, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.causal", "6x4x9x5+6x2x11x5+6x2x11x3+-+6", true, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.mask", "6x4x9x5+6x2x11x5+6x2x11x3+9x11+6", false, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.mask.bool", "6x2x9x5+6x2x11x5+6x2x11x3+6x1x1x11+6", true, true, 0, 0, {0, 0},
+     DATA_PLAIN},
+    {"length.scalar", "2x9x5+1x11x5+1x11x3+-+scalar", true, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.axes", "2x3x2x5x4+2x3x1x11x4+2x3x1x11x2+-+2x3", true, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.window", "6x2x9x5+6x1x11x5+6x1x11x3+-+6", false, true, 0, 0, {2, 1}, DATA_PLAIN},
+    {"length.window.left", "6x2x9x5+6x1x11x5+6x1x11x3+-+6", false, true, 0, 0, {3, -1}, DATA_PLAIN},
+    {"length.decode", "6x4x1x16+6x2x11x16+6x2x11x16+-+6", true, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.empty", "0x2x9x5+0x1x11x5+0x1x11x3+-+0", false, false, 0, 0, {0, 0}, DATA_PLAIN},
+    {"length.keys", "2x1x3x5+2x1x0x5+2x1x0x3+-+2", false, false, 0, 0, {0, 0}, DATA_PLAIN},
+    {"all", "3x1x2x2+3x1x2x2+3x1x2x2+2x2+3", true, true, 2, 1.5, {1, 1}, DATA_PLAIN},
+    {"all.mask", "6x4x9x5+6x2x11x5+6x2x11x3+9x11+6", true, true, 0, 2, {4, 3}, DATA_PLAIN},
+    {"all.mask.bool", "6x4x9x5+6x2x11x5+6x2x11x3+9x11+6", false, true, 0, 2, {4, 3}, DATA_PLAIN},
+};
+
+/* Lengths of at most 11 keys: none, some, all, more, and below 0. */
+static const double lengths[] = {4, 11, 0, 7, 13, -2}, few_lengths[] = {1, 2, 0};
+
+static void seen_case(struct case_builder *builder, int i)
+{
+    struct kernel_case *made = case_begin(builder, seen[i].shapes);
+    size_t n = strlen(seen[i].variant);
+
+    if (builder->dtype[2] == BP_I32 && !made->in[4].present) {
+        free(made); /* as for i64 */
+        return;
+    }
+    made->attrs.attention.causal = seen[i].causal;
+    made->attrs.attention.softcap = seen[i].softcap;
+    if (seen[i].window[0] || seen[i].window[1])
+        made->attrs.attention.window = case_dims(made, 0, 2, seen[i].window);
+    made->in[0].data = made->in[1].data = seen[i].data;
+    set_mask(builder, made, 3, n > 4 && !strcmp(seen[i].variant + n - 4, "bool"));
+    if (made->in[4].present) {
+        made->in[4].dtype = builder->dtype[2];
+        if (seen[i].gradient) case_list(made, 4, COUNT(few_lengths), few_lengths);
+        else case_list(made, 4, COUNT(lengths), lengths);
+    }
+    made->gradient = seen[i].gradient;
+    made->quick = seen[i].quick;
+    case_end(builder, made, "%s%s", seen[i].variant, seen[i].causal ? ".causal" : "");
+}
+
 /* v has no elements that are not finite: they would be multiplied by probabilities of 0. */
 void cases_attention(struct case_builder *builder)
 {
+    static const double layout_lengths[] = {4, 6};
     struct kernel_case *made;
 
     if (!attention_cases_fits(builder)) return;
+    for (int i = 0; i < COUNT(seen); i++) seen_case(builder, i);
+    if (builder->dtype[2] == BP_I32) return; /* the other cases have no lengths */
     for (int i = 0; i < COUNT(attentions); i++) {
         made = case_begin(builder, attentions[i].shapes);
         made->attrs.attention.causal = attentions[i].causal;
@@ -166,7 +252,9 @@ void cases_attention(struct case_builder *builder)
         case_end(builder, made, hidden[i].causal ? "hidden.causal" : "hidden");
     }
     case_real(builder, case_begin(builder, "1x4x65x32+1x4x67x32+1x4x67x32"), 1, "real");
-    made = case_begin(builder, "2x4x5x6+2x2x7x6+2x2x7x3+5x7");
+    made = case_begin(builder, "2x4x5x6+2x2x7x6+2x2x7x3+5x7+2");
     set_mask(builder, made, 3, false);
+    made->in[4].dtype = builder->dtype[2];
+    case_list(made, 4, COUNT(layout_lengths), layout_lengths);
     case_layouts(builder, made, "layouts", false);
 }

@@ -5,6 +5,12 @@
 #include <backplane/attrs.h>
 #include <math.h>
 
+/* Which keys a query sees, besides the mask. Query i has the position i + keys - rows. */
+struct visibility {
+    int64_t left, right;      /* how many keys before and after its position; -1: all */
+    struct bp_tensor *length; /* replaces the number of keys; i32 or i64, or NULL */
+};
+
 /* Makes one number of the dtype of t, which may be empty: the sum of no elements, plus value. */
 static struct bp_tensor *attention_constant(struct bp_compose *c, struct bp_tensor *t, double value)
 {
@@ -29,28 +35,60 @@ static struct bp_tensor *count_up(struct bp_compose *c, struct bp_tensor *one, i
     return MAKE(c, cumsum, &along, MAKE(c, assign, NULL, MAKE(c, expand, &all, one)));
 }
 
-/* Sets scores to -infinity where a query must not see a key. Counting is exact in f32 up to 2^24,
- * in f64 beyond. */
-static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_tensor *scores,
-                                              struct bp_tensor *mask, bool causal)
+/* Gives the lengths the axes of heads, queries and keys, with one place each, and a dtype. */
+static struct bp_tensor *attention_lengths(struct bp_compose *c, struct bp_tensor *length,
+                                           uint32_t dtype)
 {
-    bool additive = mask && mask->view.dtype != BP_BOOL;
-    struct bp_tensor *none, *row, *column;
-    int64_t rows, columns;
+    int64_t shape[BP_RANK_MAX];
+    uint32_t rank = length->view.rank;
+
+    for (uint32_t i = 0; i < rank + 3; i++) shape[i] = i < rank ? length->shape[i] : 1;
+    return bp_compose_reshape(c, bp_compose_cast(c, length, dtype), rank + 3, shape);
+}
+
+/* Sets scores to -infinity where a query must not see a key by its position. Positions are counted
+ * from 1, which is exact in f32 up to 2^24, in f64 beyond. */
+static struct bp_tensor *attention_hide(struct bp_compose *c, struct bp_tensor *scores,
+                                        struct bp_tensor *none, const struct visibility *w)
+{
+    int64_t rows = scores->shape[scores->view.rank - 2];
+    int64_t columns = scores->shape[scores->view.rank - 1];
+    struct bp_tensor *one = attention_constant(c, scores, 1), *length = NULL, *bound;
+    struct bp_tensor *key = count_up(c, one, columns, false), *place;
+
+    if (w->length && c->status == BP_OK) {
+        length = attention_lengths(c, w->length, scores->view.dtype);
+        scores = MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, key, length), none);
+    }
+    if (c->status || (w->left < 0 && w->right < 0)) return scores;
+    place = bp_compose_scale(c, count_up(c, one, rows, true), 1,
+                             length ? (double)-rows : (double)(columns - rows));
+    if (length) place = MAKE(c, add, NULL, place, length);
+    if (w->right >= 0) {
+        bound = w->right ? bp_compose_scale(c, place, 1, (double)w->right) : place;
+        scores = MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, key, bound), none);
+    }
+    if (w->left >= 0) {
+        bound = bp_compose_scale(c, place, 1, -(double)w->left);
+        scores = MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, bound, key), none);
+    }
+    return scores;
+}
+
+/* Sets scores to -infinity where a query must not see a key. */
+static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_tensor *scores,
+                                              struct bp_tensor *mask, const struct visibility *w)
+{
+    bool additive = mask && mask->view.dtype != BP_BOOL, hides;
+    struct bp_tensor *none;
 
     if (c->status) return NULL;
+    hides = w->left >= 0 || w->right >= 0 || w->length;
     if (additive) scores = MAKE(c, add, NULL, scores, bp_compose_widen(c, mask));
-    if (c->status || !((mask && !additive) || causal)) return scores;
+    if (c->status || !((mask && !additive) || hides)) return scores;
     none = attention_constant(c, scores, -INFINITY);
     if (mask && !additive) scores = MAKE(c, where, NULL, mask, scores, none);
-    if (c->status || !causal) return scores;
-    rows = scores->shape[scores->view.rank - 2];
-    columns = scores->shape[scores->view.rank - 1];
-    row = attention_constant(c, scores, 1);
-    column = count_up(c, row, rows, true);
-    row = count_up(c, row, columns, false);
-    column = bp_compose_scale(c, column, 1, (double)(columns - rows));
-    return MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, row, column), none);
+    return c->status || !hides ? scores : attention_hide(c, scores, none, w);
 }
 
 /* Turns scores into probabilities. If `hides`, a query may have all its keys hidden: the
@@ -70,23 +108,27 @@ static struct bp_tensor *attention_softmax(struct bp_compose *c, struct bp_tenso
     return MAKE(c, masked_fill, NULL, x, none, zero);
 }
 
-/* Whether a query may see no key: because of the mask, or causal with more queries than keys. */
-static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mask, bool causal)
+/* Whether a query may see no key: because of the mask or a length, or because there are more
+ * queries than keys and the keys after a position are hidden. */
+static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mask,
+                     const struct visibility *w)
 {
     uint32_t rank = scores ? scores->view.rank : 0;
 
-    return mask || (rank && causal && scores->shape[rank - 2] > scores->shape[rank - 1]);
+    return mask || w->length ||
+           (rank && w->right >= 0 && scores->shape[rank - 2] > scores->shape[rank - 1]);
 }
 
 enum bp_status bp_decompose_masked_softmax(struct bp_decomposition *e)
 {
     const struct bp_masked_softmax_attrs *a = e->attrs;
+    struct visibility w = {.left = -1, .right = a->causal ? 0 : -1};
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
-    bool hides = may_hide(x, e->in[1], a->causal);
+    bool hides = may_hide(x, e->in[1], &w);
 
     return bp_compose_give(
-        e, &c, attention_softmax(&c, attention_apply_mask(&c, x, e->in[1], a->causal), hides));
+        e, &c, attention_softmax(&c, attention_apply_mask(&c, x, e->in[1], &w), hides));
 }
 
 /* Makes k or v with one head for each head of q, by repetition. */
@@ -102,20 +144,31 @@ static struct bp_tensor *for_heads(struct bp_compose *c, struct bp_tensor *t,
     return MAKE(c, repeat_interleave, &a, t);
 }
 
+/* Computes cap tanh(s / cap). */
+static struct bp_tensor *attention_capped(struct bp_compose *c, struct bp_tensor *s, double cap)
+{
+    if (cap == 0) return s;
+    return bp_compose_scale(c, MAKE(c, tanh, NULL, bp_compose_scale(c, s, 1 / cap, 0)), cap, 0);
+}
+
 enum bp_status bp_decompose_attention(struct bp_decomposition *e)
 {
     const struct bp_attention_attrs *a = e->attrs;
     struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1},
                            plain = {.size = sizeof plain};
+    struct visibility w = {.left = a->window.n ? a->window.at[0] : -1,
+                           .right = a->window.n ? a->window.at[1] : -1, .length = e->in[4]};
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *q = e->in[0], *s;
     int64_t depth = q->shape[q->view.rank - 1];
     double scale = a->scale != 0 ? a->scale : depth ? 1 / sqrt((double)depth) : 1;
     bool hides;
 
+    if (a->causal) w.right = 0;
     s = bp_compose_scale(&c, bp_compose_widen(&c, q), scale, 0);
     s = MAKE(&c, matmul, &across, s, for_heads(&c, e->in[1], q));
-    hides = may_hide(s, e->in[3], a->causal);
-    s = attention_softmax(&c, attention_apply_mask(&c, s, e->in[3], a->causal), hides);
+    s = attention_capped(&c, s, a->softcap);
+    hides = may_hide(s, e->in[3], &w);
+    s = attention_softmax(&c, attention_apply_mask(&c, s, e->in[3], &w), hides);
     return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }

@@ -28,12 +28,18 @@ struct attention_args {
     i64 rank, shape[ATTENTION_AXES];
     i64 queries, keys, depth, width; /* L, S, D and the last extent of v */
     i64 blocks, parts;               /* teams along queries, along width */
-    i64 causal, additive;            /* additive: the mask has the type of q, otherwise it is
-                                        bool */
+    i64 left, right;                 /* how many keys before and after its position a query
+                                        sees; -1: all */
+    i64 additive;                    /* the mask has the type of q, otherwise it is bool */
+    i64 wide;                        /* lengths are i64, otherwise i32 */
     i64 hides;                       /* a query may see no key: then its result is 0 */
     struct attention_strides y, q, k, v, mask;
-    host_real scale;
+    i64 length[ATTENTION_AXES];      /* strides of the lengths */
+    host_real scale, softcap;        /* softcap 0: none */
 };
+
+/* A length beyond this number counts as this number, so that no sum of positions overflows. */
+#define ATTENTION_LONGEST ((i64)1 << 60)
 
 #ifdef ELEM
 #include "../../dialect/entry.h"
@@ -44,12 +50,15 @@ struct attention_place {
     i64 y, q, k, v, mask;
     i64 first, rows;  /* queries */
     i64 column, width; /* columns of v */
+    i64 keys;          /* that exist; fewer than all if the length says so */
+    i64 before;        /* position of query 0, may be negative */
 };
 
-KFN struct attention_place attention_place(const struct attention_args *a, i64 team)
+KFN struct attention_place attention_place(const struct attention_args *a, i64 team,
+                                           GLOBAL const void *lengths)
 {
     struct attention_place at;
-    i64 rest = team / a->parts;
+    i64 rest = team / a->parts, length = 0;
 
     at.column = team % a->parts * ATTENTION_WIDTH;
     at.width = a->width - at.column < ATTENTION_WIDTH ? a->width - at.column : ATTENTION_WIDTH;
@@ -69,17 +78,39 @@ KFN struct attention_place attention_place(const struct attention_args *a, i64 t
         at.k += i * a->k.axes[axis];
         at.v += i * a->v.axes[axis];
         at.mask += i * a->mask.axes[axis];
+        length += i * a->length[axis];
     }
+    length = lengths ? index_at(lengths, a->wide, length) : a->keys;
+    length = length < 0 ? 0 : length < ATTENTION_LONGEST ? length : ATTENTION_LONGEST;
+    at.keys = length < a->keys ? length : a->keys;
+    at.before = length - a->queries;
     return at;
 }
 
-/* Returns how many keys a query may see by its position (causal). */
-KFN i64 attention_visible(const struct attention_args *a, i64 query)
+/* Returns the first key that a query may see by its position. */
+KFN i64 attention_begin(const struct attention_args *a, const struct attention_place *at, i64 query)
 {
-    i64 visible = query + a->keys - a->queries + 1;
+    i64 begin = query + at->before - a->left;
 
-    if (!a->causal || visible > a->keys) return a->keys;
-    return visible < 0 ? 0 : visible;
+    return a->left < 0 || begin < 0 ? 0 : begin;
+}
+
+/* Returns the number of the key after the last that a query may see by its position; not below
+ * that of attention_begin if the query sees a key. */
+KFN i64 attention_end(const struct attention_args *a, const struct attention_place *at, i64 query)
+{
+    i64 end = query + at->before + a->right + 1;
+
+    if (a->right < 0 || end > at->keys) return at->keys;
+    return end < 0 ? 0 : end;
+}
+
+/* Returns a score with its magnitude limited to softcap. */
+KFN acc attention_capped(const struct attention_args *a, acc score)
+{
+    acc cap = number(a->softcap);
+
+    return cap == 0 ? score : cap * FUNC(tanh)(score / cap);
 }
 
 /* Returns a score after the mask, whose element is at `at`; mask may be NULL. */
@@ -117,7 +148,7 @@ KFN acc attention_score(const struct attention_args *a, GLOBAL const elem *q,
 
     for (i64 d = 0; d < a->depth; d++)
         s += elem_get(q[d * a->q.last]) * elem_get(k[d * a->k.last]);
-    return s * number(a->scale);
+    return attention_capped(a, s * number(a->scale));
 }
 
 /* Computes one query, for columns from `first` on. */
@@ -125,12 +156,12 @@ KFN void attention_row(const struct attention_args *a, i64 row, const struct att
                        i64 first, LOCAL acc *scratch, GLOBAL elem *y, GLOBAL const elem *q,
                        GLOBAL const elem *k, GLOBAL const elem *v, GLOBAL const void *mask)
 {
-    i64 visible = attention_visible(a, at->first + row);
+    i64 end = attention_end(a, at, at->first + row);
     acc m = -acc_infinity(), sum = 0, own[ATTENTION_OWN];
 
     for (int c = 0; c < ATTENTION_OWN; c++) own[c] = 0;
-    for (i64 begin = 0; begin < visible; begin += LANES) {
-        i64 n = visible - begin < LANES ? visible - begin : LANES, j = begin + LANE;
+    for (i64 begin = attention_begin(a, at, at->first + row); begin < end; begin += LANES) {
+        i64 n = end - begin < LANES ? end - begin : LANES, j = begin + LANE;
         acc s = -acc_infinity(), before = m, scale, p;
         if (LANE < n) {
             s = attention_score(a, q + at->q + row * a->q.length, k + at->k + j * a->k.length);
@@ -164,9 +195,10 @@ KFN void attention_row(const struct attention_args *a, i64 row, const struct att
 
 KFN void attention_team(const struct attention_args *a, i64 team, LOCAL acc *scratch,
                         GLOBAL elem *y, GLOBAL const elem *q, GLOBAL const elem *k,
-                        GLOBAL const elem *v, GLOBAL const void *mask)
+                        GLOBAL const elem *v, GLOBAL const void *mask,
+                        GLOBAL const void *lengths)
 {
-    struct attention_place at = attention_place(a, team);
+    struct attention_place at = attention_place(a, team, lengths);
 
 #ifdef ON_HOST
     (void)scratch;
@@ -177,7 +209,7 @@ KFN void attention_team(const struct attention_args *a, i64 team, LOCAL acc *scr
             attention_row(a, row, &at, first, scratch, y, q, k, v, mask);
 #endif
 }
-ENTRY_TEAMS_5(attention, elem, const elem, const elem, const elem, const void)
+ENTRY_TEAMS_6(attention, elem, const elem, const elem, const elem, const void, const void)
 #endif
 
 #endif

@@ -160,17 +160,30 @@ KFN void attention_pack(const acc *q, i64 q_row, i64 rows, i64 n, acc scale, acc
             to[d * ATTENTION_ROWS + r] = r < rows ? q[r * q_row + d] * scale : 0;
 }
 
+/* Limits the scores of a block. lanes is a constant. */
+ATTENTION_FN void attention_cap(const struct attention_args *a, i64 n, int lanes, acc *s)
+{
+    acc cap = number(a->softcap);
+
+    for (i64 j = 0; j < n; j++) {
+        SIMD for (int r = 0; r < lanes; r++)
+            s[j * ATTENTION_ROWS + r] = cap * FUNC(tanh)(s[j * ATTENTION_ROWS + r] / cap);
+    }
+}
+
 /* Applies the mask, and sets scores to -infinity where a query may not see a key. */
 KFN void attention_hide(const struct attention_args *a, const struct attention_place *at,
                         const void *mask, i64 begin, i64 n, acc *s)
 {
-    for (i64 r = 0; r < at->rows && (mask || a->causal); r++) {
-        i64 visible = attention_visible(a, at->first + r) - begin;
+    for (i64 r = 0; r < at->rows && (mask || a->left >= 0 || a->right >= 0); r++) {
+        i64 first = attention_begin(a, at, at->first + r) - begin;
+        i64 end = attention_end(a, at, at->first + r) - begin;
         i64 from = at->mask + r * a->mask.length + begin * a->mask.last;
         for (i64 j = 0; mask && j < n; j++)
             s[j * ATTENTION_ROWS + r] =
                 attention_masked(a, s[j * ATTENTION_ROWS + r], mask, from + j * a->mask.last);
-        for (i64 j = visible < 0 ? 0 : visible; j < n; j++)
+        for (i64 j = 0; j < first && j < n; j++) s[j * ATTENTION_ROWS + r] = -acc_infinity();
+        for (i64 j = end < 0 ? 0 : end; j < n; j++)
             s[j * ATTENTION_ROWS + r] = -acc_infinity();
     }
 }
@@ -273,7 +286,7 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
                         const elem *q, const elem *k, const elem *v, const void *mask)
 {
     struct attention_work w;
-    i64 rows = at->rows, visible = attention_visible(a, at->first + rows - 1);
+    i64 rows = at->rows, end = attention_end(a, at, at->first + rows - 1);
 
     w.lanes = attention_lanes(rows);
     w.o_row = attention_lanes(at->width);
@@ -283,9 +296,11 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
         w.m[r] = -acc_infinity();
         w.sum[r] = 0;
     }
-    for (i64 begin = 0; begin < visible; begin += ATTENTION_KEYS) {
-        i64 n = visible - begin < ATTENTION_KEYS ? visible - begin : ATTENTION_KEYS;
+    for (i64 begin = attention_begin(a, at, at->first); begin < end; begin += ATTENTION_KEYS) {
+        i64 n = end - begin < ATTENTION_KEYS ? end - begin : ATTENTION_KEYS;
         attention_scores(a, rows, q, k + begin * a->k.length, n, &w);
+        if (a->softcap != 0 && rows <= ATTENTION_LANES) attention_cap(a, n, ATTENTION_LANES, w.s);
+        else if (a->softcap != 0) attention_cap(a, n, ATTENTION_ROWS, w.s);
         attention_hide(a, at, mask, begin, n, w.s);
         if (rows <= ATTENTION_LANES) attention_exp(w.s, n, ATTENTION_LANES, w.m, w.sum, w.scale);
         else attention_exp(w.s, n, ATTENTION_ROWS, w.m, w.sum, w.scale);

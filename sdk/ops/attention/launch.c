@@ -51,25 +51,31 @@ enum bp_status portable_attention(const struct bp_launch *launch)
 {
     const struct bp_attention_attrs *attrs = launch->attrs;
     const struct bp_view *q = launch->in[0], *k = launch->in[1], *v = launch->in[2],
-                         *mask = launch->in[3], *y = launch->out[0];
+                         *mask = launch->in[3], *length = launch->in[4], *y = launch->out[0];
     int last = q->rank - 1;
     i64 heads = k->shape[last - 2], group = heads ? q->shape[last - 2] / heads : 1, count = 1;
     struct attention_args args = {.rank = q->rank - 1,
                                   .queries = q->shape[last - 1], .keys = k->shape[last - 1],
                                   .depth = q->shape[last], .width = v->shape[last],
-                                  .causal = attrs->causal,
+                                  .left = attrs->window.n ? attrs->window.at[0] : -1,
+                                  .right = attrs->window.n ? attrs->window.at[1] : -1,
+                                  .wide = length && length->dtype == BP_I64,
                                   .additive = mask && mask->dtype != BP_BOOL,
                                   .y = attention_own(y, group),
                                   .q = attention_own(q, group),
                                   .k = attention_set_strides(k),
                                   .v = attention_set_strides(v),
                                   .mask = of_mask(mask, q->rank, group),
-                                  .scale = attrs->scale};
+                                  .scale = attrs->scale, .softcap = attrs->softcap};
 
     if (!y->count) return BP_OK;
-    args.hides = mask || !args.keys || (args.causal && args.queries > args.keys);
+    if (attrs->causal) args.right = 0;
+    args.hides = mask || length || !args.keys || (args.right >= 0 && args.queries > args.keys);
     if (attrs->scale == 0) args.scale = args.depth ? 1 / sqrt((double)args.depth) : 1;
-    for (int i = 0; i + 3 < q->rank; i++) args.shape[i] = q->shape[i];
+    for (int i = 0; i + 3 < q->rank; i++) {
+        args.shape[i] = q->shape[i];
+        if (length) args.length[i] = length->stride[i];
+    }
     args.shape[last - 2] = heads;
     args.shape[last - 1] = group;
     for (int i = 0; i < last; i++) count *= args.shape[i];
@@ -84,5 +90,6 @@ enum bp_status portable_attention(const struct bp_launch *launch)
     portable_view(&p, k);
     portable_view(&p, v);
     portable_view(&p, mask);
+    portable_view(&p, length);
     return portable_run(launch, &p);
 }

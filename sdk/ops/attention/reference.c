@@ -161,6 +161,43 @@ static int64_t ref_attention_rises(const long double *s, int64_t n)
     return times;
 }
 
+/* Which keys a query sees by its position: from `first` to `end` - 1. hides: it may see none. */
+struct ref_seen {
+    int64_t first, end;
+    bool hides;
+};
+
+static struct ref_seen ref_attention_seen(const struct ref_array *in,
+                                          const struct bp_attention_attrs *a, const int64_t *at)
+{
+    int rank = in->rank;
+    int64_t queries = in->shape[rank - 2], n = in[1].shape[rank - 2], length = n, place;
+    int64_t right = a->causal ? 0 : a->window.n ? a->window.at[1] : -1;
+    struct ref_seen seen;
+
+    if (in[4].type) length = (int64_t)in[4].u[ref_index(&in[4], rank - 3, at)];
+    place = at[rank - 2] + length - queries;
+    seen.first = a->window.n && a->window.at[0] >= 0 ? place - a->window.at[0] : 0;
+    seen.end = length < n ? length : n;
+    if (right >= 0 && place + right + 1 < seen.end) seen.end = place + right + 1;
+    seen.hides = in[3].type || in[4].type || (right >= 0 && queries > n);
+    return seen;
+}
+
+/* Limits a score. Its error does not grow, because the slope of tanh is at most 1; for the same
+ * reason both roundings of s / cap move the result by less than a rounding of itself. tanh adds 4
+ * and the product 1. */
+static long double ref_attention_capped(const struct num_type *type, double softcap, long double s,
+                                        long double *off)
+{
+    long double cap = ref_rounded(type, softcap), y;
+
+    if (softcap == 0) return s;
+    y = cap * tanhl(s / cap);
+    *off += 7 * fabsl(y);
+    return y;
+}
+
 /* Computes one query: `at` has its coordinates, in all axes of q except the last. */
 static void ref_attention_attend(const struct ref_array *in, const struct bp_attention_attrs *a,
                                  const int64_t *at, long double *s, long double *off,
@@ -170,6 +207,7 @@ static void ref_attention_attend(const struct ref_array *in, const struct bp_att
     int rank = q->rank, head = rank - 3;
     int64_t depth = q->shape[rank - 1], n = k->shape[rank - 2], width = v->shape[rank - 1];
     int64_t from = 0, first = 0, place[REF_RANK], times;
+    struct ref_seen seen = ref_attention_seen(in, a, at);
     long double scale = a->scale != 0 ? ref_rounded(q->type, a->scale)
                                       : 1 / sqrtl((long double)(depth ? depth : 1));
 
@@ -187,13 +225,14 @@ static void ref_attention_attend(const struct ref_array *in, const struct bp_att
             size += fabsl(t);
         }
         place[rank - 1] = j;
-        s[j] = ref_attention_masked(&in[3], rank, place, sum);
-        if (a->causal && j > at[rank - 2] + n - q->shape[rank - 2]) s[j] = -INFINITY;
         off[j] = ref_growth(depth + 1) * size;
+        sum = ref_attention_capped(q->type, a->softcap, sum, &off[j]);
+        s[j] = ref_attention_masked(&in[3], rank, place, sum);
+        if (j < seen.first || j >= seen.end) s[j] = -INFINITY;
         if (in[3].type && in[3].v && isfinite(s[j])) off[j] += fabsl(s[j]);
     }
     times = ref_attention_rises(s, n);
-    if (is_hidden(s, n, in[3].type || (a->causal && q->shape[rank - 2] > n)))
+    if (is_hidden(s, n, seen.hides))
         for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
     else ref_attention_probabilities(s, off, n, 3);
     for (int64_t c = 0; c < width; c++) {

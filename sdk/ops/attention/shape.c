@@ -97,6 +97,33 @@ static enum bp_status check_attended(const struct bp_invocation *inv, uint32_t p
                     bp_type_text(k->dtype, k->rank, k->shape, y, sizeof y));
 }
 
+/* Checks softcap, window and length. */
+static enum bp_status check_seen(const struct bp_invocation *inv)
+{
+    const struct bp_attention_attrs *a = inv->attrs;
+    const struct bp_view *q = bp_invocation_in(inv, 0);
+    struct bp_type lengths = {0};
+
+    if (!isfinite(a->softcap) || a->softcap < 0)
+        return bp_error(BP_ERR_INVALID, "attention: attribute softcap is %g, expected 0 or more",
+                        a->softcap);
+    if (a->window.n != 0 && a->window.n != 2)
+        return bp_error(BP_ERR_INVALID,
+                        "attention: attribute window has %" PRId64 " numbers, expected none, or "
+                        "how many keys are seen before and after a position",
+                        a->window.n);
+    for (int i = 0; i < a->window.n; i++)
+        if (a->window.at[i] < -1 || a->window.at[i] > INT32_MAX)
+            return bp_error(BP_ERR_INVALID,
+                            "attention: attribute window: number %d is %" PRId64
+                            ", expected -1 (all keys) to %d",
+                            i, a->window.at[i], INT32_MAX);
+    if (!bp_invocation_in(inv, 4)) return BP_OK;
+    bp_shape_copy(&lengths, q);
+    lengths.rank = q->rank - 3;
+    return bp_shape_expect(inv, 4, &lengths);
+}
+
 enum bp_status bp_infer_attention(struct bp_invocation *inv)
 {
     const struct bp_attention_attrs *a = inv->attrs;
@@ -113,6 +140,7 @@ enum bp_status bp_infer_attention(struct bp_invocation *inv)
     if (!isfinite(a->scale))
         return bp_error(BP_ERR_INVALID, "attention: attribute scale is %g, expected a number",
                         a->scale);
+    TRY(check_seen(inv));
     TRY(check_attended(inv, 1));
     TRY(check_attended(inv, 2));
     if (k->shape[last] != q->shape[last] || k->shape[last - 1] != v->shape[last - 1] ||
