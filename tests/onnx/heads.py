@@ -112,7 +112,6 @@ def windows(f):
     """Tests bounds of the keys that a query sees: windows, and numbers of keys that are no padding."""
     rng = np.random.default_rng(24)
     q, k, v = (rng.uniform(-3, 3, s).astype(np.float32) for s in ((2, 4, 3, 8), (2, 2, 7, 8), (2, 2, 7, 6)))
-    given = {"q": q, "k": k, "v": v}
     short = rng.uniform(-1, 1, (3, 6)).astype(np.float32)
     short_bias = np.concatenate([short, np.full((3, 1), -np.inf)], 1)
     i, j = np.arange(3)[:, None], np.arange(7)
@@ -120,10 +119,15 @@ def windows(f):
     position = i + (ends - 3)[:, None, None, None]
     inside = j < ends[:, None, None, None]
 
-    def add(name, opset, ins, see, added=0, more=None, **attributes):
-        see = np.broadcast_to(see, (2, 4, 3, 7)) & np.isfinite(added)
-        f.add("attention_" + name, opset, [node("Attention", ins, "y", **attributes)], {**given, **(more or {})},
-              {"y": attention(q, k, v, see, np.where(np.isfinite(added), added, 0))[0]})
+    def add(name, opset, ins, see, added=0, more=None, keys=7, **attributes):
+        """With qk_matmul_output_mode the products are a result too."""
+        see = np.broadcast_to(see, (2, 4, 3, keys)) & np.isfinite(added)
+        given = {"q": q, "k": k[:, :, :keys], "v": v[:, :, :keys], **(more or {})}
+        y = attention(q, given["k"], given["v"], see, np.where(np.isfinite(added), added, 0),
+                      softcap=abs(attributes.get("softcap", 0)))
+        mode = attributes.get("qk_matmul_output_mode")
+        f.add("attention_" + name, opset, [node("Attention", ins, "y" if mode is None else "y _ _ p", **attributes)], given,
+              {"y": y[0]} if mode is None else {"y": y[0], "p": y[1 + mode]})
 
     add("24_ends", 24, "q k v _ _ _ n", inside, more={"n": ends})
     add("24_ends_causal", 24, "q k v _ _ _ n", inside & (j <= position), more={"n": ends}, is_causal=1)
@@ -134,6 +138,19 @@ def windows(f):
     add("25_window_causal", 25, "q k v", (j >= i - 1) & (j <= i), left_window_size=1, right_window_size=2, is_causal=1)
     add("25_window_ends", 25, "q k v _ _ _ n", inside & (j >= position - 2) & (j <= position + 1), more={"n": ends},
         left_window_size=2, right_window_size=1)
+    add("24_ends_capped", 24, "q k v _ _ _ n", inside, more={"n": ends}, softcap=1.5)
+    add("25_window_left", 25, "q k v", j >= i - 1, left_window_size=1)
+    add("25_window_few_keys", 25, "q k v", (j >= i - 1)[:, :2], keys=2, left_window_size=1)
+    add("25_window_few_keys_right", 25, "q k v", ((j >= i - 1) & (j <= i + 1))[:, :2], keys=2, left_window_size=1,
+        right_window_size=1)
+    add("25_window_capped", 25, "q k v", (j >= i - 1) & (j <= i), softcap=-2.5, left_window_size=1, is_causal=1)
+    add("25_window_ends_mask", 25, "q k v m _ _ n", inside & (j >= position - 2) & (j <= position), short_bias,
+        more={"m": short, "n": ends}, left_window_size=2, is_causal=1)
+    for mode in (2, 3):
+        add("25_product_window_%d" % mode, 25, "q k v", (j >= i - 1) & (j <= i + 2), left_window_size=1, right_window_size=2,
+            qk_matmul_output_mode=mode)
+        add("25_product_ends_%d" % mode, 25, "q k v _ _ _ n", inside & (j >= position - 2) & (j <= position + 1),
+            more={"n": ends}, left_window_size=2, right_window_size=1, qk_matmul_output_mode=mode)
 
 
 def add_all(f):

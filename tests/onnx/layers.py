@@ -295,10 +295,10 @@ def attention_plain(f, q, k, v, added, see):
 
 
 def attention_short(f, q, k, v, added, see):
-    """Tests masks with fewer keys than k: from opset 24 on the other keys are not visible. In opset 23 an extent of
-    1 is a value for all keys; from 24 on it is refused (refused.py)."""
+    """Tests masks with fewer keys than k: from opset 24 on the other keys are not visible, also beside a mask of one
+    key. In opset 23 an extent of 1 is a value for all keys."""
     usual = 8 ** -0.5
-    for keys in (2, 3):
+    for keys in (1, 2, 3):
         for name, mask, bias in (("bool", see[:, :keys], np.where(see, 0, -np.inf)), ("float", added[..., :keys], added)):
             hidden = np.where(np.arange(5) < keys, bias, -np.inf)
             f.add("attention_24_%s_%d" % (name, keys), 24, [node("Attention", "q k v m", "y")],

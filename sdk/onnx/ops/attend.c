@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attend.c: computes attention over heads. A call with soft-capped products, or whose products are
- * a result, is composed of products and a softmax, half types in f32; all others are one call of
- * the operator attention. */
+/* attend.c: computes attention over heads, by the operator attention. A call whose products of
+ * queries and keys are a result is composed of products and a softmax, half types in f32. The
+ * operator has no such output: it is meant for the inspection of models, and kernels of the
+ * operator never hold all products at once. */
 #include "heads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -34,44 +35,41 @@ static struct bp_tensor *attend_visible(struct onnx_chain *k, int64_t rows, int6
     return onnx_chain_take(k, visible);
 }
 
-static struct bp_tensor *attend_both(struct onnx_chain *k, struct bp_tensor *a,
-                                     struct bp_tensor *b)
-{
-    return a ? MAKE(k, logical_and, NULL, a, b) : b;
-}
-
-/* A mask for each batch, computed on the device: B 1 rows columns; NULL: all is visible. */
+/* A mask for each batch, computed on the device: B 1 rows columns. */
 static struct bp_tensor *attend_batches(struct onnx_chain *k, int64_t rows, int64_t columns,
                                         const struct onnx_window *w)
 {
-    struct bp_tensor *visible = NULL, *p = NULL, *bound;
-    struct bp_tensor *j = onnx_heads_numbers(k, columns, 1, &columns);
+    struct bp_tensor *j = onnx_heads_numbers(k, columns, 1, &columns), *ends, *p, *bound, *visible;
+    const int64_t shape[] = {k->status ? 0 : onnx_info(w->ends).count, 1, 1, 1};
 
-    if (w->left >= 0 || w->right >= 0) { /* the positions of queries */
-        p = onnx_heads_numbers(k, rows, 2, (const int64_t[]){rows, 1});
-        if (w->offsets) p = MAKE(k, add, NULL, p, w->offsets);
-        else p = MAKE(k, add, NULL, p, onnx_chain_number(k, BP_I64, (double)w->offset));
-    }
+    ends = onnx_chain_reshape(k, w->ends, 4, shape);
+    visible = MAKE(k, less_than, NULL, j, ends);
+    if (w->left < 0 && w->right < 0) return visible;
+    p = onnx_heads_numbers(k, rows, 2, (const int64_t[]){rows, 1}); /* the positions of queries */
+    p = MAKE(k, add, NULL, p,
+             MAKE(k, sub, NULL, ends, onnx_chain_number(k, BP_I64, (double)rows)));
     if (w->right >= 0) {
         bound = MAKE(k, add, NULL, p, onnx_chain_number(k, BP_I64, (double)w->right));
-        visible = MAKE(k, less_equal, NULL, j, bound);
+        visible = MAKE(k, logical_and, NULL, visible, MAKE(k, less_equal, NULL, j, bound));
     }
     if (w->left >= 0) {
         bound = MAKE(k, sub, NULL, p, onnx_chain_number(k, BP_I64, (double)w->left));
-        visible = attend_both(k, visible, MAKE(k, greater_equal, NULL, j, bound));
+        visible = MAKE(k, logical_and, NULL, visible, MAKE(k, greater_equal, NULL, j, bound));
     }
-    if (w->ends) visible = attend_both(k, visible, MAKE(k, less_than, NULL, j, w->ends));
     return visible;
 }
 
-struct bp_tensor *onnx_attend_mask(struct onnx_chain *k, struct bp_tensor *mask, int64_t rows,
-                                   int64_t columns, const struct onnx_window *w)
+/* Returns the mask of a call, restricted to its window. */
+static struct bp_tensor *attend_mask(struct onnx_chain *k, const struct onnx_attention *a)
 {
-    struct bp_tensor *visible;
+    const struct onnx_window *w = &a->window;
+    struct bp_tensor *visible, *mask = a->mask;
+    int64_t rows, columns;
 
     if (k->status || (w->left < 0 && w->right < 0 && !w->ends)) return mask;
-    visible = w->offsets || w->ends ? attend_batches(k, rows, columns, w)
-                                    : attend_visible(k, rows, columns, w);
+    rows = onnx_info(a->q).shape[2];
+    columns = onnx_info(a->key).shape[2];
+    visible = w->ends ? attend_batches(k, rows, columns, w) : attend_visible(k, rows, columns, w);
     if (!mask || k->status) return visible;
     if (onnx_info(mask).dtype == BP_BOOL) return MAKE(k, logical_and, NULL, mask, visible);
     /* the summand is kept for keys that the query sees */
@@ -141,7 +139,7 @@ static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_
     struct bp_tensor_info q = onnx_info(a->q);
     uint32_t wide = onnx_heads_wide(q.dtype);
     double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)q.shape[3]);
-    struct bp_tensor *s, *product, *mask = a->mask, *p;
+    struct bp_tensor *s, *product, *mask = attend_mask(k, a), *p;
 
     if (mask && onnx_info(mask).dtype != BP_BOOL) mask = onnx_chain_cast(k, mask, wide);
     s = onnx_attend_product(k, onnx_chain_cast(k, a->q, wide), onnx_chain_cast(k, a->key, wide),
@@ -153,25 +151,55 @@ static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_
     }
     p = mask ? MAKE(k, masked_softmax, NULL, s, mask) : MAKE(k, softmax, NULL, s);
     if (a->mode == 1) product = s;
-    else if (a->mode == 2 && a->want_product) product = attend_masked(k, s, mask, wide);
+    else if (a->mode == 2) product = attend_masked(k, s, mask, wide);
     else if (a->mode == 3) product = p;
-    if (a->want_product) *out_product = onnx_chain_cast(k, product, q.dtype);
+    *out_product = onnx_chain_cast(k, product, q.dtype);
     p = onnx_attend_product(k, p, onnx_chain_cast(k, a->v, wide), false);
     return onnx_chain_cast(k, p, q.dtype);
+}
+
+/* Finds the lengths that give the queries their positions in the operator, where the last query has
+ * the position of the last key of its batch. Returns false if no length does: the keys that it
+ * would cut off are seen. */
+static bool attend_lengths(struct onnx_chain *k, const struct onnx_attention *a,
+                           struct bp_tensor **out_length)
+{
+    struct bp_tensor_info q = onnx_info(a->q), key = onnx_info(a->key);
+    const struct onnx_window *w = &a->window;
+    struct bp_full_attrs all = bp_full_defaults();
+    int64_t end = w->offset + q.shape[2];
+
+    *out_length = w->ends;
+    if (w->ends || (w->left < 0 && w->right < 0) || end == key.shape[2]) return true;
+    if (end < key.shape[2] && w->right != 0) return false;
+    all.shape = (struct bp_dims){q.shape, 1};
+    all.value = (double)end;
+    all.dtype = BP_I64;
+    *out_length = onnx_chain_call(k, "full", &all, NULL, 0);
+    return true;
+}
+
+static struct bp_tensor *attend_call(struct onnx_chain *k, const struct onnx_attention *a)
+{
+    const int64_t window[] = {a->window.left, a->window.right};
+    struct bp_attention_attrs attrs = bp_attention_defaults();
+    struct bp_tensor *mask = a->mask, *length = NULL;
+
+    attrs.scale = a->scale;
+    attrs.softcap = fabs(a->softcap); /* tanh is odd, so the sign has no effect */
+    if (!attend_lengths(k, a, &length)) mask = attend_mask(k, a);
+    else if (window[0] < 0 && window[1] == 0) attrs.causal = 1;
+    else if (window[0] >= 0 || window[1] >= 0) attrs.window = (struct bp_dims){window, 2};
+    if (k->status) return NULL;
+    if (mask && onnx_info(mask).dtype != BP_BOOL) /* it may have another dtype */
+        mask = onnx_chain_cast(k, mask, onnx_info(a->q).dtype);
+    return MAKE(k, attention, &attrs, a->q, a->key, a->v, mask, length);
 }
 
 struct bp_tensor *onnx_attend(struct onnx_chain *k, const struct onnx_attention *a,
                               struct bp_tensor **out_product)
 {
-    struct bp_attention_attrs attrs = bp_attention_defaults();
-    struct bp_tensor *mask = a->mask;
-
     if (k->status) return NULL;
-    if (a->softcap != 0 || a->want_product)
-        return onnx_attend_check(k, a) ? attend_compose(k, a, out_product) : NULL;
-    if (mask && onnx_info(mask).dtype != BP_BOOL) /* it may have another dtype */
-        mask = onnx_chain_cast(k, mask, onnx_info(a->q).dtype);
-    attrs.scale = a->scale;
-    attrs.causal = a->causal;
-    return MAKE(k, attention, &attrs, a->q, a->key, a->v, mask);
+    if (!a->want_product) return attend_call(k, a);
+    return onnx_attend_check(k, a) ? attend_compose(k, a, out_product) : NULL;
 }

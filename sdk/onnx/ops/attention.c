@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: runs Attention nodes: splits heads that share one axis, puts the past keys and
- * values in front, and makes one mask of all that restricts the keys of a query. */
+ * values in front, and reads which keys a query sees. */
 #include "../ops.h"
 #include "heads.h"
 #include <math.h>
@@ -39,7 +39,9 @@ static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
     return x;
 }
 
-/* From opset 24 on, a mask may be for fewer keys; the others are not seen. */
+/* From opset 24 on, a mask may be for fewer keys; the others are not seen. The text also lets an
+ * extent of 1 broadcast, but ONNX's definition of the operator by others always pads: so does
+ * this. */
 static void attention_pad_mask(struct parts *p, int64_t columns)
 {
     int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
@@ -49,11 +51,6 @@ static void attention_pad_mask(struct parts *p, int64_t columns)
     if (p->k.status || !p->mask || p->k.call->node->opset < 24) return;
     info = onnx_info(p->mask);
     if (!info.rank || info.rank > 4 || info.shape[info.rank - 1] >= columns) return;
-    if (info.shape[info.rank - 1] == 1) { /* ONNX broadcasts it, and pads it too */
-        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "attn_mask has one column for %lld keys: "
-                                 "write all columns", (long long)columns);
-        return;
-    }
     after[info.rank - 1] = columns - info.shape[info.rank - 1];
     attrs.before = (struct bp_dims){before, info.rank};
     attrs.after = (struct bp_dims){after, info.rank};
@@ -64,15 +61,14 @@ static void attention_pad_mask(struct parts *p, int64_t columns)
 
 /* Reads the window of the node. With nonpad_kv_seqlen the last query of a batch has the position of
  * the last key that is no padding. */
-static void attention_window(struct parts *p, struct bp_tensor *nonpad, int64_t batch,
-                             int64_t rows, int64_t past, struct onnx_window *w)
+static void attention_window(struct parts *p, int64_t past, struct onnx_window *w)
 {
-    const int64_t shape[] = {batch, 1, 1, 1};
     struct onnx_call *c = p->k.call;
 
     *w = (struct onnx_window){.left = onnx_attr_int(c, "left_window_size", -1),
                               .right = onnx_attr_int(c, "right_window_size", -1),
-                              .offset = past};
+                              .offset = past,
+                              .ends = onnx_in(c, 6)};
     if (w->left < -1 || w->right < -1)
         p->k.status = onnx_error(BP_ERR_INVALID, "left_window_size is %lld, right_window_size is "
                                  "%lld, expected -1 or more", (long long)w->left,
@@ -80,11 +76,6 @@ static void attention_window(struct parts *p, struct bp_tensor *nonpad, int64_t 
     if (w->left > INT32_MAX) w->left = INT32_MAX; /* so that sums do not overflow */
     if (w->right > INT32_MAX) w->right = INT32_MAX;
     if (onnx_attr_int(c, "is_causal", 0)) w->right = 0;
-    if (!nonpad || p->k.status) return;
-    w->ends = onnx_chain_reshape(&p->k, nonpad, 4, shape);
-    if (w->left < 0 && w->right < 0) return;
-    w->offsets = MAKE(&p->k, sub, NULL, w->ends,
-                      onnx_chain_number(&p->k, BP_I64, (double)rows));
 }
 
 static void attention_attend(struct parts *p)
@@ -95,22 +86,15 @@ static void attention_attend(struct parts *p)
                                .mode = onnx_attr_int(c, "qk_matmul_output_mode", 0),
                                .want_product = onnx_wants(c, 3)};
     struct bp_tensor *product = NULL, *y;
-    struct bp_tensor_info q, key;
-    struct onnx_window w;
     int64_t past;
 
     p->q = take_apart(p, 0, "q_num_heads");
     p->key = put_past(p, 4, 1, take_apart(p, 1, "kv_num_heads"));
     p->v = put_past(p, 5, 2, take_apart(p, 2, "kv_num_heads"));
     if (p->k.status) return;
-    q = onnx_info(p->q);
-    key = onnx_info(p->key);
     past = onnx_in(c, 4) ? onnx_info(onnx_in(c, 4)).shape[2] : 0;
-    attention_pad_mask(p, key.shape[2]);
-    attention_window(p, onnx_in(c, 6), q.shape[0], q.shape[2], past, &w);
-    a.causal = w.left < 0 && w.right == 0 && !w.ends && q.shape[2] + past == key.shape[2] &&
-               a.softcap == 0 && !a.want_product;
-    if (!a.causal) p->mask = onnx_attend_mask(&p->k, p->mask, q.shape[2], key.shape[2], &w);
+    attention_pad_mask(p, onnx_info(p->key).shape[2]);
+    attention_window(p, past, &a.window);
     a.q = p->q;
     a.key = p->key;
     a.v = p->v;

@@ -88,10 +88,9 @@ static struct bp_tensor *decoder_past(struct onnx_chain *k, uint32_t past, uint3
 
 enum bp_status onnx_contrib_attention(struct onnx_call *c)
 {
-    int64_t heads = onnx_attr_int(c, "num_heads", 0), width[2], past;
+    int64_t heads = onnx_attr_int(c, "num_heads", 0), width[2];
     struct onnx_attention a = {.scale = onnx_attr_float(c, "scale", 0)};
     struct bp_tensor *bias = onnx_in(c, 3), *added = onnx_in(c, 5);
-    struct onnx_window w = {.left = -1, .right = 0};
     struct onnx_chain k = onnx_chain_begin(c);
     struct bp_tensor_info q, key;
 
@@ -106,14 +105,11 @@ enum bp_status onnx_contrib_attention(struct onnx_call *c)
     if (k.status) return onnx_chain_end(&k);
     q = onnx_info(a.q);
     key = onnx_info(a.key);
-    past = w.offset = onnx_in(c, 6) ? onnx_info(onnx_in(c, 6)).shape[2] : 0;
+    a.window = (struct onnx_window){
+        .left = -1, .right = onnx_attr_int(c, "unidirectional", 0) ? 0 : -1,
+        .offset = onnx_in(c, 6) ? onnx_info(onnx_in(c, 6)).shape[2] : 0};
     a.mask = decoder_padding(&k, onnx_in(c, 4), &q, key.shape[2]);
     if (added) a.mask = a.mask ? MAKE(&k, add, NULL, a.mask, added) : added;
-    if (onnx_attr_int(c, "unidirectional", 0)) {
-        a.causal = q.shape[2] + past == key.shape[2];
-        if (!a.causal)
-            a.mask = onnx_attend_mask(&k, a.mask, q.shape[2], key.shape[2], &w);
-    }
     onnx_chain_give(&k, 0, onnx_heads_join(&k, onnx_attend(&k, &a, NULL)));
     return onnx_chain_end(&k);
 }
@@ -256,13 +252,12 @@ static struct bp_tensor *group_take(struct group *g, uint32_t i)
     return onnx_heads_split(&g->k, x, heads);
 }
 
-/* Sets the mask: attention_bias for keys that a query sees. */
+/* Sets the window, and the mask: attention_bias, padded to all keys. */
 static void group_mask(struct group *g, struct onnx_attention *a, int64_t columns)
 {
     int64_t window = onnx_attr_int(g->k.call, "local_window_size", -1);
-    struct onnx_window w = {.left = window < 0 ? -1 : window - 1, .right = 0, .offset = g->start};
     struct bp_tensor *added = onnx_in(g->k.call, 10);
-    int64_t shape[] = {g->batch, 1, 1, 1}, none[4] = {0}, after[4] = {0};
+    int64_t none[4] = {0}, after[4] = {0};
     struct bp_pad_attrs attrs = bp_pad_defaults();
 
     if (window < -1 || window == 0 || window > INT32_MAX)
@@ -277,10 +272,11 @@ static void group_mask(struct group *g, struct onnx_attention *a, int64_t column
     attrs.after = (struct bp_dims){after, 4};
     if (added && after[3] > 0) added = MAKE(&g->k, pad, &attrs, added);
     a->mask = added;
-    a->causal = window < 0 && a->softcap == 0 && !g->starts && g->start + g->length == columns;
-    if (a->causal) return;
-    if (g->starts) w.offsets = onnx_chain_reshape(&g->k, g->starts, 4, shape);
-    a->mask = onnx_attend_mask(&g->k, added, g->length, columns, &w);
+    a->window = (struct onnx_window){
+        .left = window < 0 ? -1 : window - 1, .right = 0, .offset = g->start};
+    if (g->starts)
+        a->window.ends = MAKE(&g->k, add, NULL, g->starts,
+                              onnx_chain_number(&g->k, BP_I64, (double)g->length));
 }
 
 static void group_attend(struct group *g)

@@ -38,24 +38,20 @@ struct bp_tensor *onnx_cache_write(struct onnx_chain *k, struct bp_tensor *cache
  * p + right; -1: no bound. */
 struct onnx_window {
     int64_t left, right, offset;
-    struct bp_tensor *offsets; /* of each batch instead of offset, i64, B 1 1 1; or NULL */
-    struct bp_tensor *ends;    /* each batch has only this many keys, i64, B 1 1 1; or NULL */
+    struct bp_tensor *ends; /* each batch has only this many keys, B of i64, and its last query the
+                               position of the last of them, in place of offset; or NULL */
 };
 
 /* One call of attention. */
 struct onnx_attention {
     struct bp_tensor *q, *key, *v; /* B heads L D; the heads of key divide those of q */
     struct bp_tensor *mask;        /* which keys are seen (bool), or a summand; or NULL */
+    struct onnx_window window;
     double scale, softcap;         /* 0: 1 / sqrt(D); 0: none */
-    bool causal;                   /* the last query sees the last key; beside a window: unset */
     bool want_product;             /* products of queries and keys are a result */
     int64_t mode;                  /* their state: 0 raw, 1 capped, 2 masked, 3 probabilities */
 };
 
-/* attend.c: restricts mask (or NULL) to a window of `rows` queries and `columns` keys. Returns the
- * new mask. */
-struct bp_tensor *onnx_attend_mask(struct onnx_chain *k, struct bp_tensor *mask, int64_t rows,
-                                   int64_t columns, const struct onnx_window *w);
 /* attend.c: a b, or a b^T, where the heads of b divide those of a. */
 struct bp_tensor *onnx_attend_product(struct onnx_chain *k, struct bp_tensor *a,
                                       struct bp_tensor *b, bool transposed);
