@@ -61,7 +61,9 @@ void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const
 
     walk_sort(walk, 0);
     walk_collapse(walk);
-    if (cpu_transpose(walk, launch, to, from, size)) return;
+    if (cpu_transpose(walk, launch, to, from, size) ||
+        cpu_transpose_planes(walk, launch, to, from, size))
+        return;
     move = (struct move){launch->self, *walk, to, from, size, nt_pays(walk->count * size)};
     walk_run(&move.walk, launch, move_span, &move);
 }

@@ -13,6 +13,15 @@
 bool cpu_transpose(const struct walk *walk, const struct bp_launch *launch, void *to,
                    const void *from, int size);
 
+/* transpose_planes.c: the same where view 0 has groups of at most 7 elements that follow each other
+ * without gaps, and each element of a group lies in another plane of view 1; or the reverse. */
+bool cpu_transpose_planes(const struct walk *walk, const struct bp_launch *launch, void *to,
+                          const void *from, int size);
+
+/* transpose_few.c: moves n groups of `few` elements (2 to 7) to planes or from planes, whose
+ * distance is `plane` elements. */
+typedef void cpu_transpose_few(void *to, const void *from, int64_t plane, int64_t n, int few);
+
 /* transpose_tile.c: copies a tile of elements of 1, 2, 4 or 8 bytes: element r of row c of `to`
  * becomes element c of row r of `from`. Steps are distances of rows in elements. next: the number
  * of elements after the tile's columns that are needed soon, which the function prefetches from
