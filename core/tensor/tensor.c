@@ -363,6 +363,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 void bp_tensor_set_frozen(struct bp_tensor *tensor)
 {
     atomic_store_explicit(&tensor->buffer->access, BP_ACCESS_FROZEN, memory_order_release);
+    if (tensor->view.flags & BP_VIEW_CONSTANT) return; /* other threads may use the tensor */
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_signature(tensor->device, &tensor->view);
 }

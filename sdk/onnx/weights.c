@@ -102,8 +102,8 @@ enum bp_status onnx_freeze(const struct onnx_value *value)
 {
     if (!value || value->symbolic) return BP_OK;
     for (size_t i = 0; i < value->n_item; i++) TRY(onnx_freeze(value->item[i]));
-    if (!value->tensor || onnx_info(value->tensor).frozen) return BP_OK;
-    return bp_tensor_freeze(value->tensor);
+    /* A view of weights that are frozen already does not know it: it was made before. */
+    return value->tensor ? bp_tensor_freeze(value->tensor) : BP_OK;
 }
 
 enum bp_status onnx_weights(struct bp_model *model)

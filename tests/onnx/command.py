@@ -286,6 +286,12 @@ def compiled(m):
     said = json.loads(done.stdout) if done.returncode == 0 else {}
     yield "without passes nothing is merged", done, {n["operator"] for n in said.get("launches", [])} >= {"conv", "add", "relu"} and \
         not any(p["ran"] for p in said["passes"])
+    done = show(m.write("views", [kit.node("Unsqueeze", "a axes", "b"), kit.node("Conv", "x w", "c", pads=[1, 1, 1, 1]), kit.node("Mul", "c b", "s"),
+                                  kit.node("Add", "s b", "t"), kit.node("Relu", "t", "y")],
+                        {"x": [1, 16, 8, 8]}, {"y": [1, 16, 8, 8]},
+                        [kit.const("w", w), kit.const("a", [0.5 + i for i in range(16)]), kit.const("axes", [1, 2], "int64")]), "--json")
+    said = json.loads(done.stdout) if done.returncode == 0 else {}
+    yield "views of weights are constants of passes", done, [n["operator"] for n in said.get("launches", [])] == ["assign", "fused_conv"]
     done = show(m.write("of_data", [kit.node("NonZero", "x", "i")], {"x": [4]}, {"i": [1, None]}))
     yield "a program that is not compiled has a reason", done, done.returncode == 0 and "depend on data" in done.stdout
     for name, words, status, word in (("no file", ["/nowhere.onnx"], 2, "bp program: '/nowhere.onnx' can't be read"),
