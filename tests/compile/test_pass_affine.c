@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pass_affine.c: tests the pass `affine`, which merges factors and shifts of channels into
- * convolutions: each operator, kind of convolution and operand, and what must not be merged. */
+ * convolutions behind and in front of them and into batch_norm: each operator, kind of convolution
+ * and operand, and what must not be merged. */
 #include "pass_kit.h"
 
 #include <stdlib.h>
@@ -47,6 +48,11 @@ static const struct affine_case merged[] = {
     {"shift of all, with a bias", "add(" CONV ", 0.5[1])"},
     {"difference of channels", "sub(" CONV ", a![6,1,1])"},
     {"difference of all", "sub(" PLAIN ", 0.5)"},
+    {"scale", "scale(" CONV "; factor=0.75, bias=0.5)"},
+    {"scale without a bias of the convolution", "scale(" PLAIN "; factor=-0.75, bias=0.5)"},
+    {"scale without a shift", "scale(" CONV "; factor=1.5)"},
+    {"scale that shifts only", "scale(" PLAIN "; bias=-0.5)"},
+    {"scale, f64", "scale(conv(x:f64[2,4,5,5], w!:f64[6,4,3,3], _); factor=0.3, bias=0.1)"},
     {"groups",
      "batch_norm(conv(x[2,4,5,5], w![6,2,3,3], c![6]; groups=2), s![6], b![6], m![6], v![6])"},
     {"depthwise", "batch_norm(conv(x[2,6,5,5], w![6,1,3,3], _; groups=6, pad=1_1_0_1_1_0), "
@@ -78,6 +84,7 @@ static const struct affine_case transposed[] = {
     {"one axis", "div(conv_transpose(x[2,4,5], w![4,3,3], c![6]; groups=2), v![6,1])"},
     {"three axes", "add(conv_transpose(x[1,4,2,2,2], w![4,6,2,2,2], _), a![6,1,1,1])"},
     {"factor of all", "mul(conv_transpose(x[2,4,3,3], w![4,6,3,3], c![6]), 0.75)"},
+    {"scale", "scale(conv_transpose(x[2,4,3,3], w![4,6,3,3], _); factor=0.75, bias=0.5)"},
 };
 
 Test(affine, each_operator_is_merged_into_conv_transpose)
@@ -99,6 +106,66 @@ Test(affine, chains_are_merged)
 }
 
 #define NORM(y) "batch_norm(" y ", s![6], b![6], m![6], v![6])"
+
+static const struct affine_case normed[] = {
+    {"factor of channels", "mul(" NORM("x[2,6,5,5]") ", a![6,1,1])"},
+    {"factor, first operand", "mul(a![1,6,1,1], " NORM("x[2,6,5,5]") ")"},
+    {"factor and shift", "add(mul(" NORM("x[2,6,5,5]") ", a![6,1,1]), d![6,1,1])"},
+    {"shift and factor", "mul(sub(" NORM("x[2,6,5,5]") ", d![6,1,1]), 0.75)"},
+    {"quotient", "div(" NORM("x[2,6,5,5]") ", v2![6,1,1])"},
+    {"scale", "scale(" NORM("x[2,6,5,5]") "; factor=0.75, bias=0.5)"},
+    {"without scale and bias",
+     "add(mul(batch_norm(x[2,6,5,5], _, _, m![6], v![6]), a![6,1,1]), 0.5)"},
+    {"without bias", "mul(batch_norm(x[2,6,5,5], s![6], _, m![6], v![6]), a![6,1,1])"},
+    {"without scale", "add(batch_norm(x[2,6,5,5], _, b![6], m![6], v![6]), a![6,1,1])"},
+    {"another norm",
+     "batch_norm(batch_norm(x[2,6,5,5], s![6], b![6], m![6], v![6]; epsilon=0.25), a![6], d![6], "
+     "n![6], v2![6])"},
+    {"two axes", "mul(" NORM("x[5,6]") ", a![6])"},
+    {"f64", "mul(batch_norm(x:f64[2,6,5], s!:f64[6], _, m!:f64[6], v!:f64[6]), a!:f64[6,1])"},
+};
+
+Test(affine, each_operator_is_merged_into_batch_norm)
+{
+    for (size_t i = 0; i < sizeof normed / sizeof *normed; i++)
+        expect_merged(&normed[i], "batch_norm");
+}
+
+#define BEFORE(y) "conv(" y ", w![6,4,1,1], c![6])"
+#define NORM_4 "batch_norm(x[2,4,5,5], s![4], b![4], m![4], v![4])"
+
+static const struct affine_case before[] = {
+    {"norm", BEFORE(NORM_4)},
+    {"norm without scale and bias", BEFORE("batch_norm(x[2,4,5,5], _, _, m![4], v![4])")},
+    {"norm, no bias of the convolution", "conv(" NORM_4 ", w![6,4,1,1], _)"},
+    {"factor", BEFORE("mul(x[2,4,5,5], a![4,1,1])")},
+    {"factor, first operand", BEFORE("mul(a![1,4,1,1], x[2,4,5,5])")},
+    {"factor of all", BEFORE("mul(x[2,4,5,5], 0.75)")},
+    {"quotient", BEFORE("div(x[2,4,5,5], v![4,1,1])")},
+    {"shift", BEFORE("add(a![4,1,1], x[2,4,5,5])")},
+    {"shift of all", "conv(sub(x[2,4,5,5], 0.75), w![6,4,1,1], _)"},
+    {"scale", BEFORE("scale(x[2,4,5,5]; factor=0.75, bias=0.5)")},
+    {"factor and shift", BEFORE("add(mul(x[2,4,5,5], a![4,1,1]), d![4,1,1])")},
+    {"steps", "conv(" NORM_4 ", w![6,4,1,1], c![6]; stride=2_2_1)"},
+    {"a window", "conv(" NORM_4 ", w![6,4,3,2], c![6]; dilation=2_1_1)"},
+    {"groups", "conv(" NORM_4 ", w![6,2,1,1], c![6]; groups=2)"},
+    {"groups, a window", "conv(" NORM_4 ", w![6,2,3,3], _; groups=2)"},
+    {"depthwise", "conv(" NORM_4 ", w![8,1,3,3], c![8]; groups=4)"},
+    {"a factor and padding",
+     "conv(mul(x[2,4,5,5], a![4,1,1]), w![6,4,3,3], c![6]; pad=1_1_0_1_1_0)"},
+    {"scale without a shift, and padding",
+     "conv(scale(x[2,4,5,5]; factor=0.75), w![4,1,3,3], _; groups=4, pad=1_1_0_1_1_0)"},
+    {"one axis", "conv(batch_norm(x[2,4,9], s![4], b![4], m![4], v![4]), w![6,4,3], c![6])"},
+    {"three axes",
+     "conv(batch_norm(x[1,4,3,3,3], s![4], b![4], m![4], v![4]), w![6,2,2,2,2], c![6]; groups=2)"},
+    {"f64", "conv(mul(x:f64[2,4,5,5], a!:f64[4,1,1]), w!:f64[6,4,1,1], c!:f64[6])"},
+    {"on both sides", "mul(" BEFORE(NORM_4) ", e![6,1,1])"},
+};
+
+Test(affine, each_operator_is_merged_into_the_convolution_behind)
+{
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) expect_merged(&before[i], "conv");
+}
 
 static const struct affine_case misses[] = {
     {"filters that are not frozen", NORM("conv(x[2,4,5,5], w~[6,4,3,3], c![6])")},
@@ -134,7 +201,45 @@ static const struct affine_case misses[] = {
     {"an infinite scale", "batch_norm(" CONV ", inf[6], b![6], m![6], v![6])"},
     {"f16", "mul(conv(x:f16[2,4,5,5], w!:f16[6,4,3,3], c!:f16[6]), a!:f16[6,1,1])"},
     {"an input that is updated", "y = " CONV "\nu = neg(x)\nsgd(x, u, 0.25~)\nreturn " NORM("y")},
-    {"a norm before", "conv(batch_norm(x[2,4,5,5], s![4], b![4], m![4], v![4]), w![6,4,3,3], _)"},
+    {"a norm before padding", "conv(" NORM_4 ", w![6,4,3,3], _; pad=1_1_0_1_1_0)"},
+    {"a norm before padding of one side", "conv(" NORM_4 ", w![6,4,1,1], _; pad=0_0_0_0_1_0)"},
+    {"a scale before padding",
+     "conv(scale(x[2,4,5,5]; factor=2, bias=0.5), w![6,4,3,3], _; pad=1_1_0_1_1_0)"},
+    {"a norm before with a second reader",
+     "y = " NORM_4 "\nz = conv(y, w![6,4,1,1], _)\nreturn z, tanh(y)"},
+    {"a norm before that is an output", "y = " NORM_4 "\nz = conv(y, w![6,4,1,1], _)\nreturn z, y"},
+    {"a factor of the last axis before", BEFORE("mul(x[2,4,5,4], a![4])")},
+    {"a factor of the batch before", BEFORE("mul(x[4,4,5,5], a![4,1,1,1])")},
+    {"a factor before that makes more channels", BEFORE("mul(x[2,1,5,5], a![4,1,1])")},
+    {"a factor before that is an input", BEFORE("mul(x[2,4,5,5], a[4,1,1])")},
+    {"a shift before that is not frozen", BEFORE("add(x[2,4,5,5], a~[4,1,1])")},
+    {"filters behind that are not frozen", "conv(" NORM_4 ", w~[6,4,1,1], _)"},
+    {"a bias behind that is not frozen", "conv(" NORM_4 ", w![6,4,1,1], c~[6])"},
+    {"a number that is divided, before", BEFORE("div(2, x[2,4,5,5])")},
+    {"a number that is reduced, before", BEFORE("sub(2, x[2,4,5,5])")},
+    {"an infinite factor before", BEFORE("mul(x[2,4,5,5], inf)")},
+    {"a huge factor before", BEFORE("mul(x[2,4,5,5], 1e20)")},
+    {"a shift before that is no number", BEFORE("add(x[2,4,5,5], nan)")},
+    {"an infinite shift before", BEFORE("scale(x[2,4,5,5]; bias=inf)")},
+    {"a quotient by 0 before", BEFORE("div(x[2,4,5,5], 0)")},
+    {"a negative variance before", BEFORE("batch_norm(x[2,4,5,5], s![4], b![4], m![4], -1[4])")},
+    {"filters that would be infinite", "conv(mul(x[2,4,5,5], 1e10), 1e35[6,4,1,1], _)"},
+    {"a bias that would be infinite", "conv(add(x[2,4,5,5], 1e10), 1e30[6,4,1,1], _)"},
+    {"a transposed convolution behind", "conv_transpose(" NORM_4 ", w![4,6,1,1], _)"},
+    {"f16 before", "conv(mul(x:f16[2,4,5,5], a!:f16[4,1,1]), w!:f16[6,4,1,1], _)"},
+    {"an input before that is updated", "y = neg(x[2,4,5,5])\nn = mul(y, a![4,1,1])\n"
+                                        "u = sgd(y, g[2,4,5,5], 0.25~)\nreturn " BEFORE("n") ", u"},
+    {"a factor behind a norm that is not frozen", "mul(" NORM("x[2,6,5,5]") ", a~[6,1,1])"},
+    {"a norm that is not frozen", "mul(batch_norm(x[2,6,5,5], s~[6], b![6], m![6], v![6]), 2)"},
+    {"a norm with a second reader",
+     "y = " NORM("x[2,6,5,5]") "\nz = mul(y, a![6,1,1])\nreturn add(z, y)"},
+    {"a norm's scale that would be infinite",
+     "mul(batch_norm(x[2,6,5,5], 1e35[6], b![6], m![6], v![6]), 1e10)"},
+    {"a norm's bias that would be infinite",
+     "mul(batch_norm(x[2,6,5,5], s![6], 1e35[6], m![6], v![6]), 1e10)"},
+    {"an infinite shift behind a norm", "add(" NORM("x[2,6,5,5]") ", inf)"},
+    {"a huge scale", "scale(" CONV "; factor=1e20)"},
+    {"a scale of f16", "scale(conv(x:f16[2,4,5,5], w!:f16[6,4,3,3], _); factor=0.75)"},
     {"an activation between", "mul(relu(" CONV "), a![6,1,1])"},
 };
 
