@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: computes sums over any axes, for one dtype (elem.h).
+/* reduce.c: computes sums over any axes, for one dtype (elem.h), and means for floats.
  *
  * Terms are added pairwise: a range of terms is halved until it is short, so that rounding errors
  * grow with the logarithm of the number of terms. The split depends only on shapes and strides,
@@ -32,6 +32,8 @@ struct sum {
     int64_t wide, chunks; /* sums of a task, and tasks, along the last axis of `kept` */
     int64_t parts, part; /* number of tasks that split the terms; terms of each */
     acc *partial;      /* parts * COLUMNS partial sums, if parts > 1 */
+    int scaled;        /* whether sums are multiplied by `factor`: floats only */
+    acc factor;
 };
 
 /* The sums of some terms for w neighbouring columns. */
@@ -136,6 +138,16 @@ static void columns_sum(const struct columns *c, int64_t begin, int64_t end)
     for (int64_t j = 0; j < c->w; j++) c->to[j] = acc_add(c->to[j], right[j]);
 }
 
+static inline elem sum_result(const struct sum *sum, acc total)
+{
+#ifdef ELEM_FLOAT
+    if (sum->scaled) total *= sum->factor;
+#else
+    (void)sum;
+#endif
+    return elem_put(total);
+}
+
 /* Describes the columns of one chunk: their addresses in x and y. */
 static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *to, elem **y,
                                     int64_t *y_step)
@@ -164,7 +176,7 @@ static void sum_chunk(void *arg, int64_t chunk)
     struct columns c = chunk_columns(sum, chunk, total, &y, &y_step);
 
     columns_sum(&c, 0, sum->terms.count);
-    for (int64_t j = 0; j < c.w; j++) y[j * y_step] = elem_put(total[j]);
+    for (int64_t j = 0; j < c.w; j++) y[j * y_step] = sum_result(sum, total[j]);
 }
 
 static void sum_part(void *arg, int64_t part)
@@ -191,7 +203,7 @@ static void sum_in_parts(struct sum *sum, uint32_t width)
     for (int64_t j = 0; j < c.w; j++) {
         acc total = partial[j];
         for (int64_t p = 1; p < sum->parts; p++) total = acc_add(total, partial[p * COLUMNS + j]);
-        y[j * y_step] = elem_put(total);
+        y[j * y_step] = sum_result(sum, total);
     }
 }
 
@@ -232,28 +244,68 @@ static void reduce_widen(struct sum *sum, int64_t columns, uint32_t width)
     sum->chunks = (columns + sum->wide - 1) / sum->wide;
 }
 
-enum bp_status NAME(sum)(const struct bp_launch *launch)
+/* Computes all sums over the axes of `summed`. */
+static enum bp_status sum_all(struct sum *sum, const struct bp_launch *launch, uint64_t summed,
+                              int keep)
 {
-    const struct bp_sum_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct sum sum = {.x = x->data, .y = y->data};
     uint32_t width = cpu_team_width(launch, (double)x->count);
 
     if (!y->count) return BP_OK;
-    sum_walks(&sum, x, y, axes_mask(&attrs->axes, x->rank), attrs->keep != 0);
-    int64_t columns = sum.kept.shape[sum.kept.rank - 1];
-    sum.wide = COLUMNS;
-    sum.chunks = (columns + COLUMNS - 1) / COLUMNS;
-    int64_t tasks = sum.kept.count / columns * sum.chunks;
+    sum->x = x->data;
+    sum->y = y->data;
+    sum_walks(sum, x, y, summed, keep);
+    int64_t columns = sum->kept.shape[sum->kept.rank - 1];
+    sum->wide = COLUMNS;
+    sum->chunks = (columns + COLUMNS - 1) / COLUMNS;
+    int64_t tasks = sum->kept.count / columns * sum->chunks;
 
-    sum.parts = (sum.terms.count + PART - 1) / PART;
-    if (tasks == 1 && sum.parts > 1) {
-        if (sum.parts > PARTS) sum.parts = PARTS;
-        sum.part = (sum.terms.count + sum.parts - 1) / sum.parts;
-        sum_in_parts(&sum, width);
+    sum->parts = (sum->terms.count + PART - 1) / PART;
+    if (tasks == 1 && sum->parts > 1) {
+        if (sum->parts > PARTS) sum->parts = PARTS;
+        sum->part = (sum->terms.count + sum->parts - 1) / sum->parts;
+        sum_in_parts(sum, width);
     } else {
-        if (is_column(&sum)) reduce_widen(&sum, columns, width);
-        cpu_team_run(sum_chunk, &sum, sum.kept.count / columns * sum.chunks, width);
+        if (is_column(sum)) reduce_widen(sum, columns, width);
+        cpu_team_run(sum_chunk, sum, sum->kept.count / columns * sum->chunks, width);
     }
     return BP_OK;
 }
+
+enum bp_status NAME(sum)(const struct bp_launch *launch)
+{
+    const struct bp_sum_attrs *attrs = launch->attrs;
+    struct sum sum = {.scaled = 0};
+
+    return sum_all(&sum, launch, axes_mask(&attrs->axes, launch->in[0]->rank), attrs->keep != 0);
+}
+
+#ifdef ELEM_FLOAT
+/* The mean of nothing is 0 / 0. */
+static enum bp_status mean_all(const struct bp_launch *launch, uint64_t summed, int keep)
+{
+    const struct bp_view *x = launch->in[0];
+    struct sum sum = {.scaled = 1};
+    double terms = 1;
+
+    for (int a = 0; a < x->rank; a++)
+        if (summed >> a & 1) terms *= (double)x->shape[a];
+    sum.factor = (acc)(1 / terms);
+    return sum_all(&sum, launch, summed, keep);
+}
+
+enum bp_status NAME(mean)(const struct bp_launch *launch)
+{
+    const struct bp_mean_attrs *attrs = launch->attrs;
+
+    return mean_all(launch, axes_mask(&attrs->axes, launch->in[0]->rank), attrs->keep != 0);
+}
+
+/* The axes of images are all but the first two. */
+enum bp_status NAME(global_avg_pool)(const struct bp_launch *launch)
+{
+    uint64_t all = ((uint64_t)1 << launch->in[0]->rank) - 1;
+
+    return mean_all(launch, all & ~(uint64_t)3, launch->out[0]->rank == launch->in[0]->rank);
+}
+#endif
