@@ -17,9 +17,7 @@ static void prepared_sign(struct bp_typed_view *type, const struct bp_device *de
     type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
 }
 
-/* Makes the type of a new output: dense, with the axis order of an input if the operator keeps the
- * layout of an input. */
-static void make_type(struct bp_typed_view *type, const struct bp_invocation *inv, uint32_t i)
+void bp_prepared_new_type(struct bp_typed_view *type, const struct bp_invocation *inv, uint32_t i)
 {
     const struct bp_type *out = &inv->out[i];
 
@@ -51,7 +49,7 @@ static void fill_types(struct bp_prepared *p, const struct bp_invocation *inv)
         type->view.rank = BP_ABSENT;
         if (!bp_invocation_wants(inv, i)) continue;
         if (inv->given[i]) bp_typed_view_init(type, inv->given[i]);
-        else make_type(type, inv, i);
+        else bp_prepared_new_type(type, inv, i);
         if (inv->given[i] && !p->row->varies) p->given |= 1u << i;
         prepared_sign(type, inv->device);
     }

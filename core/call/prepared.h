@@ -122,6 +122,10 @@ static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b
            (!(a->flags & BP_VIEW_STRIDED) || bp_same_extents(a->rank, a->stride, b->stride));
 }
 
+/* prepared.c: makes the type of a new output, number i of the flat list: dense, with the axis order
+ * of an input if the operator keeps the layout of an input. */
+void bp_prepared_new_type(struct bp_typed_view *type, const struct bp_invocation *inv, uint32_t i);
+
 /* prepared.c: finds the steps of an invocation. On success it takes over the invocation's
  * attributes. */
 enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared);

@@ -70,10 +70,14 @@ void bp_ir_invocation(const struct bp_ir *ir, const struct bp_node *node,
  * uses, or become results of other nodes. */
 void bp_ir_kill(struct bp_ir *ir, uint32_t node);
 
+/* Makes a node read another value of the same type as input i of its flat list. */
+void bp_ir_set_input(struct bp_ir *ir, uint32_t node, uint32_t i, uint32_t value);
+
 /* Replaces all uses of a value by another one of the same type. */
 void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by);
 
-/* Inserts the nodes of a graph that was recorded for this purpose before node `before`, and kills
+/* Inserts the nodes of a graph that was recorded for this purpose before node `before`
+ * (BP_NO_VALUE: at the end), and kills
  * the n_kill nodes of `kill`. in: the IR's value for each input of the graph. out: the IR's value
  * that each output of the graph replaces, which killed nodes produced. The graph gives its nodes
  * away and must be destroyed. Types must agree, which the caller has checked. The IR does not

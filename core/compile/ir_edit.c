@@ -40,13 +40,15 @@ static void node_unlink(struct bp_ir *ir, uint32_t n)
     else ir->node[next].previous = previous;
 }
 
+/* before: BP_NO_VALUE for the end. */
 static void node_link_before(struct bp_ir *ir, uint32_t n, uint32_t before)
 {
-    uint32_t previous = ir->node[before].previous;
+    uint32_t previous = before == BP_NO_VALUE ? ir->last : ir->node[before].previous;
 
     ir->node[n].previous = previous;
     ir->node[n].next = before;
-    ir->node[before].previous = n;
+    if (before == BP_NO_VALUE) ir->last = n;
+    else ir->node[before].previous = n;
     if (previous == BP_NO_VALUE) ir->first = n;
     else ir->node[previous].next = n;
 }
@@ -61,6 +63,15 @@ void bp_ir_kill(struct bp_ir *ir, uint32_t n)
     ir->node[n].dead = true;
     ir->living--;
     node_unlink(ir, n);
+}
+
+void bp_ir_set_input(struct bp_ir *ir, uint32_t n, uint32_t i, uint32_t value)
+{
+    struct bp_node *node = &ir->node[n].call;
+
+    ir->value[bp_ir_same(ir, node->in[i])].uses--;
+    node->in[i] = value;
+    ir->value[value].uses++;
 }
 
 void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by)

@@ -15,6 +15,8 @@ const struct bp_pass bp_pass_list[] = {
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},
     {"epilogue", "merges additions and activations into convolutions and products before them",
      bp_pass_epilogue},
+    {"layout", "lays images out channels-last where several convolutions follow each other",
+     bp_pass_layout},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 _Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");

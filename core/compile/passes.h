@@ -38,5 +38,6 @@ enum bp_status bp_pass_recognise(struct bp_compilation *c);
 enum bp_status bp_pass_affine(struct bp_compilation *c);
 enum bp_status bp_pass_fold(struct bp_compilation *c);
 enum bp_status bp_pass_epilogue(struct bp_compilation *c);
+enum bp_status bp_pass_layout(struct bp_compilation *c);
 
 #endif

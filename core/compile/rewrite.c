@@ -89,6 +89,22 @@ enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, u
     return status;
 }
 
+enum bp_status bp_rewrite_insert(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t before,
+                                 uint32_t *out_value)
+{
+    uint32_t made, number = rw->ir->n_value;
+    enum bp_status status = bp_graph_value_of(rw->graph, result, &made);
+
+    for (uint32_t v = 0; status == BP_OK && v < made; v++)
+        number += rw->graph->value[v].kind != BP_VALUE_INPUT;
+    if (status == BP_OK) status = rewrite_name(rw);
+    if (status == BP_OK) status = bp_ir_splice(rw->ir, rw->graph, before, rw->value, NULL, NULL, 0);
+    if (status == BP_OK) *out_value = number;
+    bp_tensor_destroy(result);
+    bp_rewrite_cancel(rw);
+    return status;
+}
+
 /* Decodes a number of 16 bits: a sign, an exponent of this many bits, and the fraction. */
 static double half_as_double(uint16_t bits, int exponent_bits)
 {

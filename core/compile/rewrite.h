@@ -40,6 +40,13 @@ static inline struct bp_scope *bp_rewrite_scope(struct bp_rewrite *rw)
  * failure, which leaves the IR as it was. */
 enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t value);
 
+/* Inserts the recorded nodes before node `before` (BP_NO_VALUE: at the end) and replaces none; they
+ * are named after the nodes of bp_rewrite_begin. `result`, a symbolic tensor that this call takes
+ * over, is a result of the last recorded call. *out_value: the IR's value for it, which nothing
+ * reads. The rewrite ends, also after a failure. */
+enum bp_status bp_rewrite_insert(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t before,
+                                 uint32_t *out_value);
+
 /* Ends a rewrite without an effect. */
 void bp_rewrite_cancel(struct bp_rewrite *rw);
 

@@ -2,6 +2,7 @@
 """Rules that passes of the compiler keep, each as a way to break it: the name, the file, a text that stands there exactly
 once, its replacement, and the program of tests/compile that must notice (pass_mutants.py)."""
 MATCH, ATTRS, RECOGNISE = "core/compile/pattern_match.c", "core/compile/pattern_attrs.c", "core/compile/pass_recognise.c"
+LAYOUT, LAYOUTS = "core/compile/pass_layout.c", "core/compile/layouts.c"
 AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
@@ -85,6 +86,22 @@ PASSES = [
     ("linear is a product without a transposition", EPILOGUE,
      "if (m->kind->transposed) attr_set(op, attrs, \"transpose_b\", 1);", "", "epilogue"),
     ("attributes of the producer are lost", EPILOGUE, "    attrs_take(op, attrs, from);\n", "    (void)from;\n", "epilogue"),
+    # Layouts.
+    ("a convolution alone is laid out", LAYOUT, "if (!is_large_conv(p->ir, node) || !p->leads[node->out[0]]) return false;",
+     "if (!is_large_conv(p->ir, node)) return false;", "layout"),
+    ("small convolutions count", LAYOUT, ">= LEAST_FLOPS;", ">= 1;", "layout"),
+    ("images of one channel are copied", LAYOUT, "x->shape[1] > 1 && x->shape[2] * x->shape[3] > 1 &&", "x->shape[2] * x->shape[3] > 1 &&", "layout"),
+    ("images of one place are copied", LAYOUT, "x->shape[1] > 1 && x->shape[2] * x->shape[3] > 1 &&", "x->shape[1] > 1 &&", "layout"),
+    ("an image that is updated is copied", LAYOUT, "           bp_ir_is_stable(p->ir, v) && !bp_ir_is_frozen(p->ir, v) &&\n",
+     "           !bp_ir_is_frozen(p->ir, v) &&\n", "layout"),
+    ("products keep the layout", LAYOUT, "return i < node->row->keeps || node->row == &bp_opdef[BP_ROW_concat];", "(void)node;\n    return i < 16;", "layout"),
+    ("only the first input of concat leads", LAYOUT, "return i < node->row->keeps || node->row == &bp_opdef[BP_ROW_concat];", "return i < node->row->keeps;", "layout"),
+    ("residuals stay row-major", LAYOUT, "(node->row == &bp_opdef[BP_ROW_fused_conv] && i == node->in_at[RESIDUAL]);", "false;", "layout"),
+    ("each reader has a copy of its own", LAYOUT, "for (; n != BP_NO_VALUE; n = p->ir->node[n].next) {",
+     "for (uint32_t m = n; n == m; n = p->ir->node[n].next) {", "layout"),
+    ("outputs stay channels-last", LAYOUT, "    return layout_outputs(p);", "    return layout_outputs ? BP_OK : BP_OK;", "layout"),
+    ("outputs that are the same are copied apart", LAYOUT, "        for (uint32_t k = o; k < ir->n_output; k++) {", "        for (uint32_t k = o; k <= o; k++) {", "layout"),
+    ("results of views are dense", LAYOUTS, "if (node->out[i] != BP_NO_VALUE) layout_set(l, node->out[i], l->inv->view_stride);", "(void)layout_set;", "layout"),
     # Clean.
     ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
     ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),

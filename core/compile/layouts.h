@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layouts.h: declares how values of the IR will lie in memory: the strides that lower.c gives
+ * them. */
+#ifndef BP_LAYOUTS_H
+#define BP_LAYOUTS_H
+
+#include "ir.h"
+
+struct bp_layouts {
+    struct bp_ir *ir;
+    struct bp_typed_view *at;  /* of each value: its type with strides */
+    struct bp_invocation *inv; /* of the last node */
+    uint32_t n, room;          /* values and room of `at` */
+};
+
+/* Begins with the graph's inputs, which are dense, and the constants. BP_ERR_MEMORY. */
+enum bp_status bp_layouts_init(struct bp_layouts *layouts, struct bp_ir *ir);
+void bp_layouts_finish(struct bp_layouts *layouts);
+
+/* Finds the strides of a node's results; those of its inputs are known. Fills layouts->inv. */
+enum bp_status bp_layouts_visit(struct bp_layouts *layouts, uint32_t node);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pass_layout.c: lays images out channels-last. Where a convolution reads a row-major image and
+ * another one reads what is computed from its result, the image is copied once; its later readers,
+ * and all that keep the layout of their input, go on with the copy. Devices would reorder the image
+ * and the result of each convolution otherwise. Outputs of the graph that became channels-last by
+ * this are copied to row-major at the end. */
+#include "layouts.h"
+#include "passes.h"
+#include "rewrite.h"
+
+#include "../call/compose.h"
+#include "../call/plan.h"
+#include "../call/prepared.h"
+
+#include <backplane/ops.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    AXES = 4,     /* of images */
+    RESIDUAL = 3, /* the input of fused_conv that is added */
+    LEAST_FLOPS = 1000000 /* a smaller convolution is not worth the launch of a copy */
+};
+
+struct layout_pass {
+    struct bp_compilation *c;
+    struct bp_ir *ir;
+    struct bp_layouts layouts;
+    bool *leads; /* of each value that was there: a large convolution depends on it by nodes that
+                    keep the layout of an input */
+    bool *dense; /* of each output of the graph: it is row-major without this pass */
+};
+
+static bool node_is_conv(const struct bp_node *node)
+{
+    return node->row == &bp_opdef[BP_ROW_conv] || node->row == &bp_opdef[BP_ROW_fused_conv];
+}
+
+static bool is_large_conv(const struct bp_ir *ir, const struct bp_node *node)
+{
+    const struct bp_view *in[BP_FLAT_MAX], *out;
+
+    if (!node_is_conv(node) || ir->value[node->out[0]].type->view.rank != AXES) return false;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        in[i] = node->in[i] == BP_NO_VALUE ? NULL
+                                           : &ir->value[bp_ir_same(ir, node->in[i])].type->view;
+    out = &ir->value[node->out[0]].type->view;
+    return bp_launch_flops(node->row, node->attrs, in, node->n_in, &out) >= LEAST_FLOPS;
+}
+
+/* Whether the result of a node has the layout of its input i, or should have it: that of concat has
+ * the layout of its first input, and the others should lie alike. */
+static bool keeps_layout(const struct bp_node *node, uint32_t i)
+{
+    return i < node->row->keeps || node->row == &bp_opdef[BP_ROW_concat];
+}
+
+/* Finds the values on which large convolutions depend, from the last node to the first. */
+static void find_leads(struct layout_pass *p)
+{
+    for (uint32_t n = p->ir->last; n != BP_NO_VALUE; n = p->ir->node[n].previous) {
+        const struct bp_node *node = &p->ir->node[n].call;
+        bool leads = is_large_conv(p->ir, node);
+        for (uint32_t i = 0; i < node->n_out && !leads; i++)
+            leads = node->out[i] != BP_NO_VALUE && p->leads[node->out[i]];
+        for (uint32_t i = 0; i < node->n_in && leads; i++)
+            if (node->in[i] != BP_NO_VALUE && keeps_layout(node, i))
+                p->leads[bp_ir_same(p->ir, node->in[i])] = true;
+    }
+}
+
+/* Whether a convolution, whose invocation is that of `layouts`, should read its image
+ * channels-last. */
+static bool wants_channels_last(const struct layout_pass *p, uint32_t n)
+{
+    const struct bp_node *node = &p->ir->node[n].call;
+    const struct bp_view *x;
+    uint32_t v;
+
+    if (!is_large_conv(p->ir, node) || !p->leads[node->out[0]]) return false;
+    v = bp_ir_same(p->ir, node->in[0]);
+    x = &p->layouts.at[v].view;
+    return !(x->flags & BP_VIEW_STRIDED) && x->shape[1] > 1 && x->shape[2] * x->shape[3] > 1 &&
+           bp_ir_is_stable(p->ir, v) && !bp_ir_is_frozen(p->ir, v) &&
+           bp_select_has(p->layouts.inv, BP_KERNEL_STRIDED);
+}
+
+/* Records a copy of x whose channels are innermost. */
+static enum bp_status record_last(struct bp_rewrite *rw, struct bp_tensor *x,
+                                  struct bp_tensor **out_result)
+{
+    static const int64_t last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
+    struct bp_transpose_attrs turn =
+        *(const struct bp_transpose_attrs *)bp_opdef[BP_ROW_transpose].info.defaults;
+    struct bp_compose c = bp_compose_begin(bp_rewrite_scope(rw));
+
+    turn.perm = (struct bp_dims){last, AXES};
+    x = MAKE(&c, assign, NULL, MAKE(&c, transpose, &turn, x));
+    turn.perm.at = back;
+    bp_compose_keep(&c, MAKE(&c, transpose, &turn, x), out_result);
+    return bp_compose_end(&c);
+}
+
+static enum bp_status record_dense(struct bp_rewrite *rw, struct bp_tensor *x,
+                                   struct bp_tensor **out_result)
+{
+    struct bp_compose c = bp_compose_begin(bp_rewrite_scope(rw));
+
+    bp_compose_keep(&c, MAKE(&c, assign, NULL, x), out_result);
+    return bp_compose_end(&c);
+}
+
+/* Inserts a copy of value v, named after node `like`. */
+static enum bp_status layout_copy(struct layout_pass *p, uint32_t v, uint32_t like,
+                                  uint32_t before,
+                                  enum bp_status (*record)(struct bp_rewrite *, struct bp_tensor *,
+                                                           struct bp_tensor **),
+                                  uint32_t *out_copy)
+{
+    struct bp_tensor *x, *result = NULL;
+    struct bp_rewrite rw;
+    enum bp_status status;
+
+    TRY(bp_rewrite_begin(&rw, p->ir, &like, 1));
+    status = bp_rewrite_in(&rw, v, &x);
+    if (status == BP_OK) status = record(&rw, x, &result);
+    if (status == BP_OK) return bp_rewrite_insert(&rw, result, before, out_copy);
+    bp_rewrite_cancel(&rw);
+    return status;
+}
+
+/* Whether a node computes faster from an input i that is channels-last: it keeps the input's
+ * layout, or adds the input as a residual to a result that may have this layout. */
+static bool takes_layout(const struct bp_node *node, uint32_t i)
+{
+    return keeps_layout(node, i) ||
+           (node->row == &bp_opdef[BP_ROW_fused_conv] && i == node->in_at[RESIDUAL]);
+}
+
+/* Lets the nodes from n on that read value v, and take its layout, read the copy. */
+static void readers_take(struct layout_pass *p, uint32_t n, uint32_t v, uint32_t copy)
+{
+    for (; n != BP_NO_VALUE; n = p->ir->node[n].next) {
+        const struct bp_node *node = &p->ir->node[n].call;
+        bool takes = false;
+        for (uint32_t i = 0; i < node->n_in; i++)
+            takes = takes || (takes_layout(node, i) && node->in[i] != BP_NO_VALUE &&
+                              bp_ir_same(p->ir, node->in[i]) == v);
+        for (uint32_t i = 0; i < node->n_in && takes; i++)
+            if (node->in[i] != BP_NO_VALUE && bp_ir_same(p->ir, node->in[i]) == v)
+                bp_ir_set_input(p->ir, n, i, copy);
+    }
+}
+
+static enum bp_status layout_node(struct layout_pass *p, uint32_t n, uint32_t *out_next)
+{
+    uint32_t v, copy, before = p->ir->node[n].previous;
+
+    TRY(bp_layouts_visit(&p->layouts, n));
+    *out_next = p->ir->node[n].next;
+    if (!wants_channels_last(p, n)) return BP_OK;
+    v = bp_ir_same(p->ir, p->ir->node[n].call.in[0]);
+    TRY(layout_copy(p, v, n, n, record_last, &copy));
+    readers_take(p, n, v, copy);
+    p->c->changes++;
+    *out_next = before == BP_NO_VALUE ? p->ir->first : p->ir->node[before].next;
+    return BP_OK;
+}
+
+/* Copies the outputs that became channels-last. */
+static enum bp_status layout_outputs(struct layout_pass *p)
+{
+    struct bp_ir *ir = p->ir;
+
+    for (uint32_t o = 0; o < ir->n_output; o++) {
+        uint32_t v = bp_ir_same(ir, ir->output[o]), copy;
+        if (!p->dense[o] || !(p->layouts.at[v].view.flags & BP_VIEW_STRIDED)) continue;
+        TRY(layout_copy(p, v, ir->value[v].node, BP_NO_VALUE, record_dense, &copy));
+        for (uint32_t k = o; k < ir->n_output; k++) {
+            if (bp_ir_same(ir, ir->output[k]) != v) continue;
+            ir->output[k] = copy;
+            ir->value[v].uses--;
+            ir->value[copy].uses++;
+        }
+        p->c->changes++;
+        TRY(bp_layouts_visit(&p->layouts, ir->last));
+    }
+    return BP_OK;
+}
+
+static enum bp_status layout_all(struct layout_pass *p)
+{
+    struct bp_ir *ir = p->ir;
+
+    find_leads(p);
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
+        TRY(bp_layouts_visit(&p->layouts, n));
+    for (uint32_t o = 0; o < ir->n_output; o++)
+        p->dense[o] =
+            !(p->layouts.at[bp_ir_same(ir, ir->output[o])].view.flags & BP_VIEW_STRIDED);
+    for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) TRY(layout_node(p, n, &next));
+    return layout_outputs(p);
+}
+
+static bool has_large_convs(const struct bp_ir *ir)
+{
+    uint32_t found = 0;
+
+    for (uint32_t n = ir->first; n != BP_NO_VALUE && found < 2; n = ir->node[n].next)
+        found += is_large_conv(ir, &ir->node[n].call);
+    return found > 1;
+}
+
+enum bp_status bp_pass_layout(struct bp_compilation *c)
+{
+    struct layout_pass p = {.c = c, .ir = c->ir};
+    enum bp_status status;
+
+    if (!has_large_convs(c->ir)) return BP_OK;
+    TRY(bp_layouts_init(&p.layouts, c->ir));
+    p.leads = calloc(c->ir->n_value + 1, sizeof *p.leads);
+    p.dense = calloc(c->ir->n_output + 1, sizeof *p.dense);
+    status = p.leads && p.dense ? layout_all(&p)
+                                : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    free(p.leads);
+    free(p.dense);
+    bp_layouts_finish(&p.layouts);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pass_layout.c: tests the pass `layout`, which lays images out channels-last: the copies that
+ * are left in networks of each kind, the layouts of all images, and what must not be copied. */
+#include "pass_kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Two convolutions, the second of sums of the first: 145 roundings of terms whose magnitudes add up
+ * to at most 144 * 1.5 * (144 * 2.25 + 1.5) = 70308; further nodes add at most two such results. */
+static const double layout_terms = 3 * 145 * 2 * 70308.0;
+
+#define CONV(x) "conv(" x ", w![16,16,3,3], c![16]; pad=1_1_0_1_1_0)"
+#define AGAIN(x) "conv(" x ", v![16,16,3,3], k![16]; pad=1_1_0_1_1_0)"
+#define X "x[1,16,16,16]"
+
+/* ---- launches and layouts ---- */
+
+/* Whether a tensor is an image whose axes both orders would place differently. */
+static bool is_image(const struct bp_view *v)
+{
+    return v->rank == 4 && v->shape[1] > 1 && v->shape[2] * v->shape[3] > 1;
+}
+
+/* Counts the launches that copy, and the images that other launches read or write row-major. */
+static void count_layouts(const struct bp_schedule *s, uint32_t *out_copies, uint32_t *out_rows)
+{
+    *out_copies = *out_rows = 0;
+    for (uint32_t n = 0; n < s->n_launch; n++) {
+        const struct bp_scheduled_launch *l = &s->launch[n];
+        bool copies = l->step->row == &bp_opdef[BP_ROW_assign];
+        *out_copies += copies;
+        for (uint32_t k = 0; k < l->step->launch.n_in + l->step->launch.n_out && !copies; k++) {
+            const struct bp_scheduled_value *v =
+                l->value[k] == BP_NO_VALUE ? NULL : s->value[l->value[k]];
+            if (v && s->value[v->root]->source != BP_SOURCE_CONSTANT && is_image(&v->type.view) &&
+                v->type.view.stride[1] != 1)
+                ++*out_rows;
+        }
+    }
+}
+
+struct layout_case {
+    const char *name, *text;
+    uint32_t copies, rows;
+};
+
+static void expect_layouts(const struct layout_case *c)
+{
+    struct text_graph g = text_begin();
+    uint32_t copies, rows;
+    struct bp_schedule *s;
+
+    text_record(&g, c->text);
+    OK(bp_compile(g.graph, g.f.device, &s));
+    count_layouts(s, &copies, &rows);
+    cr_assert(copies == c->copies && rows == c->rows,
+              "%s: %u copies and %u row-major images, expected %u and %u", c->name, copies, rows,
+              c->copies, c->rows);
+    for (uint32_t o = 0; o < g.n_output; o++)
+        cr_assert_eq(s->value[s->output[o]]->type.view.flags & BP_VIEW_STRIDED, 0,
+                     "%s: output %u is not row-major", c->name, o);
+    bp_schedule_destroy(s);
+    text_finish(&g);
+    g = text_begin();
+    g.dtype = BP_F64; /* whose tolerance is small */
+    text_record(&g, c->text);
+    pass_check_values(&g, layout_terms);
+    text_finish(&g);
+}
+
+/* One copy is made where an image comes in, and one where it goes out. */
+static const struct layout_case networks[] = {
+    {"two convolutions", AGAIN(CONV(X)), 2, 0},
+    {"an operator in front", AGAIN(CONV("mul(" X ", y[16,1,1])")), 2, 2},
+    {"activations, a pool and a sum",
+     "a = relu(" CONV(X) ")\nb = " AGAIN("a") "\nreturn max_pool(relu(add(b, a)); window=2_2_1)", 2,
+     0},
+    {"a residual of what is copied", "a = neg(" X ")\nb = " AGAIN("relu(" CONV("a") ")")
+     "\nreturn add(a, b)", 2, 2},
+    {"joined, as in DenseNet", "a = neg(" X ")\nb = " CONV("a") "\nd = concat(a, b; axis=1)\n"
+     "return conv(tanh(d), u![64,32,1,1], _)", 2, 2},
+    {"branches, as in Inception",
+     "a = neg(" X ")\nb = " CONV("a") "\nd = " AGAIN("a") "\n"
+     "e = max_pool(a; window=3_3_1, pad=1_1_0_1_1_0, stride=1_1_1)\n"
+     "f = concat(b, d, e; axis=1)\nreturn conv(f, u![64,48,1,1], _)", 2, 2},
+    {"a global pool at the end, as in ResNet",
+     "global_avg_pool(relu(" AGAIN("relu(" CONV(X) ")") "))", 1, 0},
+    {"a factor of the channels, as in squeeze blocks",
+     "a = " CONV(X) "\nb = sigmoid(global_avg_pool(a))\nreturn global_avg_pool(" AGAIN("mul(a, b)")
+     ")", 1, 0},
+    {"resized, as in U-Net",
+     "a = " CONV(X) "\nb = max_pool(a; window=2_2_1, stride=2_2_1)\n"
+     "d = conv(b, v![32,16,3,3], k![32]; pad=1_1_0_1_1_0)\n"
+     "e = resize(d; sizes=16_16)\nf = concat(a, e; axis=1)\n"
+     "return conv(f, u![16,48,3,3], _; pad=1_1_0_1_1_0)", 2, 0},
+    {"depthwise", "a = conv(x[1,64,32,32], w![64,1,3,3], _; groups=64, pad=1_1_0_1_1_0)\n"
+     "return global_avg_pool(conv(a, v![16,64,1,1], _))", 1, 0},
+    {"a batch", "global_avg_pool(" AGAIN(CONV("x[3,16,16,16]")) ")", 1, 0},
+    {"two outputs", "a = " CONV(X) "\nb = " AGAIN("a") "\nreturn a, b, a", 3, 0},
+};
+
+Test(layout, images_are_copied_once)
+{
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) expect_layouts(&networks[i]);
+}
+
+/* ---- what stays as it is ---- */
+
+static const struct layout_case misses[] = {
+    {.name = "one convolution", .text = CONV(X)},
+    {.name = "small convolutions",
+     .text = "conv(conv(x[1,4,5,5], w![6,4,3,3], _), v![6,6,3,3], _)"},
+    {.name = "a convolution and a small one",
+     .text = "conv(" CONV(X) ", v![1,16,3,3], _; stride=4_4_1)"},
+    {.name = "an image of one channel",
+     .text = "conv(conv(x[1,1,32,32], w![64,1,3,3], _), v![16,64,1,1], _)"},
+    {.name = "images of one place",
+     .text = "conv(conv(x[64,128,1,1], w![128,128,1,1], _), v![128,128,1,1], _)"},
+    {.name = "images of one axis",
+     .text = "conv(conv(x[1,16,512], w![16,16,9], _), v![16,16,9], _)"},
+    {.name = "a reshape between", .text = AGAIN("reshape(" CONV(X) "; shape=1_16_16_16)")},
+    {.name = "a transpose between", .text = AGAIN("transpose(" CONV(X) "; perm=0_1_3_2)")},
+    {.name = "a product between",
+     .text = AGAIN("matmul(" CONV(X) ", m![16,16])")},
+    {.name = "convolutions side by side",
+     .text = "a = " CONV(X) "\nb = " AGAIN("x") "\nreturn add(a, b)"},
+    {.name = "an image that is channels-last",
+     .text = "a = transpose(x[1,16,16,16]; perm=0_3_1_2)\nreturn " AGAIN(CONV("a"))},
+    {.name = "an image that is updated",
+     .text = "y = neg(" X ")\na = " CONV("y") "\nu = sgd(y, g[1,16,16,16], 0.25~)\n"
+             "return u, " AGAIN("a")},
+};
+
+Test(layout, near_misses_are_not_copied)
+{
+    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++) {
+        struct text_graph g = text_begin();
+        struct pass_run run;
+        text_record(&g, misses[i].text);
+        pass_begin(&g, &run);
+        pass_apply(&run, bp_pass_layout);
+        pass_expect_same(&run, misses[i].name);
+        pass_finish(&run);
+        text_finish(&g);
+    }
+}
