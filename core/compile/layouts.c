@@ -63,7 +63,8 @@ static enum bp_status layouts_view(struct bp_layouts *l, const struct bp_node *n
     uint32_t share = l->inv->in_at[node->row->info.out[0].share];
 
     TRY(node->row->infer(l->inv));
-    if (l->inv->view_copies) {
+    l->copies = l->inv->view_copies;
+    if (l->copies) {
         l->inv->in[share] = &l->ir->value[bp_ir_same(l->ir, node->in[share])].type->view;
         l->inv->view_copies = false;
         TRY(node->row->infer(l->inv));
@@ -79,6 +80,7 @@ enum bp_status bp_layouts_visit(struct bp_layouts *layouts, uint32_t n)
     struct bp_invocation *inv = layouts->inv;
 
     TRY(layouts_add(layouts));
+    layouts->copies = false;
     bp_ir_invocation(layouts->ir, node, inv);
     inv->kernel = node->kernel;
     for (uint32_t i = 0; i < node->n_in; i++)

@@ -11,6 +11,8 @@ struct bp_layouts {
     struct bp_typed_view *at;  /* of each value: its type with strides */
     struct bp_invocation *inv; /* of the last node */
     uint32_t n, room;          /* values and room of `at` */
+    bool copies;               /* the last node is a view of a copy: its input's strides allow no
+                                  view */
 };
 
 /* Begins with the graph's inputs, which are dense, and the constants. BP_ERR_MEMORY. */

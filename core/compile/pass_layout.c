@@ -3,7 +3,8 @@
  * another one reads what is computed from its result, the image is copied once; its later readers,
  * and all that keep the layout of their input, go on with the copy. Devices would reorder the image
  * and the result of each convolution otherwise. Outputs of the graph that became channels-last by
- * this are copied to row-major at the end. */
+ * this are copied to row-major at the end. Where channels are merged in an order that needs a copy
+ * (the shuffle of channels), the copy is channels-last too. */
 #include "layouts.h"
 #include "passes.h"
 #include "rewrite.h"
@@ -27,7 +28,8 @@ struct layout_pass {
     struct bp_compilation *c;
     struct bp_ir *ir;
     struct bp_layouts layouts;
-    bool *leads; /* of each value that was there: a large convolution depends on it by nodes that
+    uint32_t recorded; /* values before the pass */
+    bool *leads; /* of each of them: a large convolution depends on it by nodes that
                     keep the layout of an input */
     bool *dense; /* of each output of the graph: it is row-major without this pass */
 };
@@ -56,6 +58,27 @@ static bool keeps_layout(const struct bp_node *node, uint32_t i)
     return i < node->row->keeps || node->row == &bp_opdef[BP_ROW_concat];
 }
 
+/* Whether a view changes the axes between the first and the last two only, as reshape and transpose
+ * that split, exchange and merge channels. */
+static bool view_keeps_places(const struct bp_ir *ir, const struct bp_node *node)
+{
+    const struct bp_typed_view *x, *y;
+
+    if (node->row != &bp_opdef[BP_ROW_reshape] && node->row != &bp_opdef[BP_ROW_transpose])
+        return false;
+    x = ir->value[bp_ir_same(ir, node->in[0])].type;
+    y = ir->value[node->out[0]].type;
+    if (x->view.rank < AXES || y->view.rank < AXES || x->shape[0] != y->shape[0]) return false;
+    if (node->row == &bp_opdef[BP_ROW_transpose]) {
+        const struct bp_transpose_attrs *turn = node->attrs;
+        int64_t n = turn->perm.n;
+        return n >= AXES && turn->perm.at[0] == 0 && turn->perm.at[n - 2] == n - 2 &&
+               turn->perm.at[n - 1] == n - 1;
+    }
+    return x->shape[x->view.rank - 2] == y->shape[y->view.rank - 2] &&
+           x->shape[x->view.rank - 1] == y->shape[y->view.rank - 1];
+}
+
 /* Finds the values on which large convolutions depend, from the last node to the first. */
 static void find_leads(struct layout_pass *p)
 {
@@ -65,7 +88,8 @@ static void find_leads(struct layout_pass *p)
         for (uint32_t i = 0; i < node->n_out && !leads; i++)
             leads = node->out[i] != BP_NO_VALUE && p->leads[node->out[i]];
         for (uint32_t i = 0; i < node->n_in && leads; i++)
-            if (node->in[i] != BP_NO_VALUE && keeps_layout(node, i))
+            if (node->in[i] != BP_NO_VALUE &&
+                (keeps_layout(node, i) || view_keeps_places(p->ir, node)))
                 p->leads[bp_ir_same(p->ir, node->in[i])] = true;
     }
 }
@@ -153,16 +177,76 @@ static void readers_take(struct layout_pass *p, uint32_t n, uint32_t v, uint32_t
     }
 }
 
+/* Whether node n merges channels of images that are not row-major, into an image that a large
+ * convolution depends on. It was visited. */
+static bool merges_channels(const struct layout_pass *p, uint32_t n)
+{
+    const struct bp_node *node = &p->ir->node[n].call;
+    const struct bp_typed_view *y;
+
+    if (!p->layouts.copies || node->row != &bp_opdef[BP_ROW_reshape] ||
+        node->out[0] >= p->recorded || !p->leads[node->out[0]])
+        return false;
+    y = p->ir->value[node->out[0]].type;
+    return y->view.rank == AXES && y->shape[1] > 1 && y->shape[2] * y->shape[3] > 1 &&
+           p->ir->value[bp_ir_same(p->ir, node->in[0])].type->view.rank > AXES &&
+           view_keeps_places(p->ir, node);
+}
+
+/* Records the merge with the channels innermost, so that the copy which it needs is
+ * channels-last. */
+static enum bp_status record_merge(struct bp_rewrite *rw, const struct bp_node *node,
+                                   struct bp_tensor **out_result)
+{
+    static const int64_t back[] = {0, 3, 1, 2};
+    const int64_t *shape = rw->ir->value[node->out[0]].type->shape;
+    const int64_t last[] = {shape[0], shape[2], shape[3], shape[1]};
+    struct bp_transpose_attrs turn =
+        *(const struct bp_transpose_attrs *)bp_opdef[BP_ROW_transpose].info.defaults;
+    struct bp_compose c = bp_compose_begin(bp_rewrite_scope(rw));
+    int64_t perm[BP_RANK_MAX];
+    struct bp_tensor *x;
+    uint32_t rank;
+
+    TRY(bp_rewrite_in(rw, node->in[0], &x));
+    rank = x->view.rank;
+    for (uint32_t a = 0; a < rank; a++) perm[a] = a < 1 ? 0 : a < 3 ? rank - 3 + a : a - 2;
+    turn.perm = (struct bp_dims){perm, rank};
+    x = bp_compose_reshape(&c, MAKE(&c, transpose, &turn, x), AXES, last);
+    turn.perm = (struct bp_dims){back, AXES};
+    bp_compose_keep(&c, MAKE(&c, transpose, &turn, x), out_result);
+    return bp_compose_end(&c);
+}
+
+static enum bp_status layout_merge(struct layout_pass *p, uint32_t n)
+{
+    const struct bp_node *node = &p->ir->node[n].call;
+    struct bp_tensor *result = NULL;
+    struct bp_rewrite rw;
+    enum bp_status status;
+
+    TRY(bp_rewrite_begin(&rw, p->ir, &n, 1));
+    status = record_merge(&rw, node, &result);
+    if (status == BP_OK) return bp_rewrite_end(&rw, result, node->out[0]);
+    bp_rewrite_cancel(&rw);
+    return status;
+}
+
 static enum bp_status layout_node(struct layout_pass *p, uint32_t n, uint32_t *out_next)
 {
     uint32_t v, copy, before = p->ir->node[n].previous;
 
     TRY(bp_layouts_visit(&p->layouts, n));
     *out_next = p->ir->node[n].next;
-    if (!wants_channels_last(p, n)) return BP_OK;
-    v = bp_ir_same(p->ir, p->ir->node[n].call.in[0]);
-    TRY(layout_copy(p, v, n, n, record_last, &copy));
-    readers_take(p, n, v, copy);
+    if (merges_channels(p, n)) {
+        TRY(layout_merge(p, n));
+    } else if (wants_channels_last(p, n)) {
+        v = bp_ir_same(p->ir, p->ir->node[n].call.in[0]);
+        TRY(layout_copy(p, v, n, n, record_last, &copy));
+        readers_take(p, n, v, copy);
+    } else {
+        return BP_OK;
+    }
     p->c->changes++;
     *out_next = before == BP_NO_VALUE ? p->ir->first : p->ir->node[before].next;
     return BP_OK;
@@ -214,7 +298,7 @@ static bool has_large_convs(const struct bp_ir *ir)
 
 enum bp_status bp_pass_layout(struct bp_compilation *c)
 {
-    struct layout_pass p = {.c = c, .ir = c->ir};
+    struct layout_pass p = {.c = c, .ir = c->ir, .recorded = c->ir->n_value};
     enum bp_status status;
 
     if (!has_large_convs(c->ir)) return BP_OK;

@@ -96,6 +96,15 @@ static const struct layout_case networks[] = {
      "return conv(f, u![16,48,3,3], _; pad=1_1_0_1_1_0)", 2, 0},
     {"depthwise", "a = conv(x[1,64,32,32], w![64,1,3,3], _; groups=64, pad=1_1_0_1_1_0)\n"
      "return global_avg_pool(conv(a, v![16,64,1,1], _))", 1, 0},
+    {"a shuffle of channels, as in ShuffleNet",
+     "a = reshape(" CONV(X) "; shape=1_4_4_16_16)\nb = transpose(a; perm=0_2_1_3_4)\n"
+     "return global_avg_pool(" AGAIN("reshape(b; shape=1_16_16_16)") ")", 2, 0},
+    {"a shuffle of the channels of a batch",
+     "a = transpose(reshape(" CONV("x[2,16,16,16]") "; shape=2_2_2_4_16_16); perm=0_3_1_2_4_5)\n"
+     "return global_avg_pool(" AGAIN("reshape(a; shape=2_16_16_16)") ")", 2, 0},
+    {"a shuffle behind places that are exchanged",
+     "a = transpose(reshape(" CONV(X) "; shape=1_4_4_16_16); perm=0_2_1_4_3)\n"
+     "return global_avg_pool(" AGAIN("reshape(a; shape=1_16_16_16)") ")", 1, 2},
     {"a batch", "global_avg_pool(" AGAIN(CONV("x[3,16,16,16]")) ")", 1, 0},
     {"two outputs", "a = " CONV(X) "\nb = " AGAIN("a") "\nreturn a, b, a", 3, 0},
 };
@@ -119,7 +128,7 @@ static const struct layout_case misses[] = {
      .text = "conv(conv(x[64,128,1,1], w![128,128,1,1], _), v![128,128,1,1], _)"},
     {.name = "images of one axis",
      .text = "conv(conv(x[1,16,512], w![16,16,9], _), v![16,16,9], _)"},
-    {.name = "a reshape between", .text = AGAIN("reshape(" CONV(X) "; shape=1_16_16_16)")},
+    {.name = "a reshape between", .text = AGAIN("reshape(" CONV(X) "; shape=1_16_8_32)")},
     {.name = "a transpose between", .text = AGAIN("transpose(" CONV(X) "; perm=0_1_3_2)")},
     {.name = "a product between",
      .text = AGAIN("matmul(" CONV(X) ", m![16,16])")},

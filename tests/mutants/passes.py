@@ -102,6 +102,12 @@ PASSES = [
     ("outputs stay channels-last", LAYOUT, "    return layout_outputs(p);", "    return layout_outputs ? BP_OK : BP_OK;", "layout"),
     ("outputs that are the same are copied apart", LAYOUT, "        for (uint32_t k = o; k < ir->n_output; k++) {", "        for (uint32_t k = o; k <= o; k++) {", "layout"),
     ("results of views are dense", LAYOUTS, "if (node->out[i] != BP_NO_VALUE) layout_set(l, node->out[i], l->inv->view_stride);", "(void)layout_set;", "layout"),
+    ("transposes of places keep them", LAYOUT, "return n >= AXES && turn->perm.at[0] == 0 && turn->perm.at[n - 2] == n - 2 &&\n               turn->perm.at[n - 1] == n - 1;",
+     "return n >= AXES;", "layout"),
+    ("reshapes of places keep them", LAYOUT, "return x->shape[x->view.rank - 2] == y->shape[y->view.rank - 2] &&\n           x->shape[x->view.rank - 1] == y->shape[y->view.rank - 1];",
+     "return true;", "layout"),
+    ("merged channels are row-major", LAYOUT, "if (merges_channels(p, n)) {", "if (merges_channels(p, n) && n == BP_NO_VALUE) {", "layout"),
+    ("a merge exchanges places", LAYOUT, "a < 1 ? 0 : a < 3 ? rank - 3 + a : a - 2;", "a < 1 ? 0 : a < 3 ? rank - a : a - 2;", "layout"),
     # Clean.
     ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
     ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),
