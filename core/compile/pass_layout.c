@@ -126,30 +126,17 @@ static enum bp_status record_last(struct bp_rewrite *rw, struct bp_tensor *x,
     return bp_compose_end(&c);
 }
 
-static enum bp_status record_dense(struct bp_rewrite *rw, struct bp_tensor *x,
-                                   struct bp_tensor **out_result)
-{
-    struct bp_compose c = bp_compose_begin(bp_rewrite_scope(rw));
-
-    bp_compose_keep(&c, MAKE(&c, assign, NULL, x), out_result);
-    return bp_compose_end(&c);
-}
-
-/* Inserts a copy of value v, named after node `like`. */
-static enum bp_status layout_copy(struct layout_pass *p, uint32_t v, uint32_t like,
-                                  uint32_t before,
-                                  enum bp_status (*record)(struct bp_rewrite *, struct bp_tensor *,
-                                                           struct bp_tensor **),
-                                  uint32_t *out_copy)
+/* Inserts a copy of value v that is channels-last before node n, named after it. */
+static enum bp_status layout_copy(struct layout_pass *p, uint32_t v, uint32_t n, uint32_t *out_copy)
 {
     struct bp_tensor *x, *result = NULL;
     struct bp_rewrite rw;
     enum bp_status status;
 
-    TRY(bp_rewrite_begin(&rw, p->ir, &like, 1));
+    TRY(bp_rewrite_begin(&rw, p->ir, &n, 1));
     status = bp_rewrite_in(&rw, v, &x);
-    if (status == BP_OK) status = record(&rw, x, &result);
-    if (status == BP_OK) return bp_rewrite_insert(&rw, result, before, out_copy);
+    if (status == BP_OK) status = record_last(&rw, x, &result);
+    if (status == BP_OK) return bp_rewrite_insert(&rw, result, n, out_copy);
     bp_rewrite_cancel(&rw);
     return status;
 }
@@ -242,7 +229,7 @@ static enum bp_status layout_node(struct layout_pass *p, uint32_t n, uint32_t *o
         TRY(layout_merge(p, n));
     } else if (wants_channels_last(p, n)) {
         v = bp_ir_same(p->ir, p->ir->node[n].call.in[0]);
-        TRY(layout_copy(p, v, n, n, record_last, &copy));
+        TRY(layout_copy(p, v, n, &copy));
         readers_take(p, n, v, copy);
     } else {
         return BP_OK;
@@ -252,39 +239,14 @@ static enum bp_status layout_node(struct layout_pass *p, uint32_t n, uint32_t *o
     return BP_OK;
 }
 
-/* Copies the outputs that became channels-last. */
-static enum bp_status layout_outputs(struct layout_pass *p)
-{
-    struct bp_ir *ir = p->ir;
-
-    for (uint32_t o = 0; o < ir->n_output; o++) {
-        uint32_t v = bp_ir_same(ir, ir->output[o]), copy;
-        if (!p->dense[o] || !(p->layouts.at[v].view.flags & BP_VIEW_STRIDED)) continue;
-        TRY(layout_copy(p, v, ir->value[v].node, BP_NO_VALUE, record_dense, &copy));
-        for (uint32_t k = o; k < ir->n_output; k++) {
-            if (bp_ir_same(ir, ir->output[k]) != v) continue;
-            ir->output[k] = copy;
-            ir->value[v].uses--;
-            ir->value[copy].uses++;
-        }
-        p->c->changes++;
-        TRY(bp_layouts_visit(&p->layouts, ir->last));
-    }
-    return BP_OK;
-}
-
 static enum bp_status layout_all(struct layout_pass *p)
 {
     struct bp_ir *ir = p->ir;
 
     find_leads(p);
-    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
-        TRY(bp_layouts_visit(&p->layouts, n));
-    for (uint32_t o = 0; o < ir->n_output; o++)
-        p->dense[o] =
-            !(p->layouts.at[bp_ir_same(ir, ir->output[o])].view.flags & BP_VIEW_STRIDED);
+    TRY(bp_layouts_outputs(ir, &p->dense));
     for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) TRY(layout_node(p, n, &next));
-    return layout_outputs(p);
+    return p->c->changes ? bp_layouts_restore(ir, p->dense, &p->c->changes) : BP_OK;
 }
 
 static bool has_large_convs(const struct bp_ir *ir)
@@ -304,9 +266,8 @@ enum bp_status bp_pass_layout(struct bp_compilation *c)
     if (!has_large_convs(c->ir)) return BP_OK;
     TRY(bp_layouts_init(&p.layouts, c->ir));
     p.leads = calloc(c->ir->n_value + 1, sizeof *p.leads);
-    p.dense = calloc(c->ir->n_output + 1, sizeof *p.dense);
-    status = p.leads && p.dense ? layout_all(&p)
-                                : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    status = p.leads ? layout_all(&p)
+                     : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     free(p.leads);
     free(p.dense);
     bp_layouts_finish(&p.layouts);

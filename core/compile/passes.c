@@ -13,6 +13,8 @@ const struct bp_pass bp_pass_list[] = {
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions beside them",
      bp_pass_affine},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},
+    {"product", "computes transposed convolutions whose windows do not overlap as products",
+     bp_pass_product},
     {"epilogue", "merges additions and activations into convolutions and products before them",
      bp_pass_epilogue},
     {"layout", "lays images out channels-last where several convolutions follow each other",

@@ -2,6 +2,7 @@
 """Rules that passes of the compiler keep, each as a way to break it: the name, the file, a text that stands there exactly
 once, its replacement, and the program of tests/compile that must notice (pass_mutants.py)."""
 MATCH, ATTRS, RECOGNISE = "core/compile/pattern_match.c", "core/compile/pattern_attrs.c", "core/compile/pass_recognise.c"
+PRODUCT = "core/compile/pass_product.c"
 LAYOUT, LAYOUTS = "core/compile/pass_layout.c", "core/compile/layouts.c"
 AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
@@ -99,8 +100,8 @@ PASSES = [
     ("residuals stay row-major", LAYOUT, "(node->row == &bp_opdef[BP_ROW_fused_conv] && i == node->in_at[RESIDUAL]);", "false;", "layout"),
     ("each reader has a copy of its own", LAYOUT, "for (; n != BP_NO_VALUE; n = p->ir->node[n].next) {",
      "for (uint32_t m = n; n == m; n = p->ir->node[n].next) {", "layout"),
-    ("outputs stay channels-last", LAYOUT, "    return layout_outputs(p);", "    return layout_outputs ? BP_OK : BP_OK;", "layout"),
-    ("outputs that are the same are copied apart", LAYOUT, "        for (uint32_t k = o; k < ir->n_output; k++) {", "        for (uint32_t k = o; k <= o; k++) {", "layout"),
+    ("outputs stay channels-last", LAYOUT, "return p->c->changes ? bp_layouts_restore(ir, p->dense, &p->c->changes) : BP_OK;", "return BP_OK;", "layout"),
+    ("outputs that are the same are copied apart", LAYOUTS, "    for (uint32_t k = o; k < ir->n_output; k++) {", "    for (uint32_t k = o; k <= o; k++) {", "layout"),
     ("results of views are dense", LAYOUTS, "if (node->out[i] != BP_NO_VALUE) layout_set(l, node->out[i], l->inv->view_stride);", "(void)layout_set;", "layout"),
     ("transposes of places keep them", LAYOUT, "return n >= AXES && turn->perm.at[0] == 0 && turn->perm.at[n - 2] == n - 2 &&\n               turn->perm.at[n - 1] == n - 1;",
      "return n >= AXES;", "layout"),
@@ -108,6 +109,18 @@ PASSES = [
      "return true;", "layout"),
     ("merged channels are row-major", LAYOUT, "if (merges_channels(p, n)) {", "if (merges_channels(p, n) && n == BP_NO_VALUE) {", "layout"),
     ("a merge exchanges places", LAYOUT, "a < 1 ? 0 : a < 3 ? rank - 3 + a : a - 2;", "a < 1 ? 0 : a < 3 ? rank - a : a - 2;", "layout"),
+    # Products.
+    ("windows may overlap", PRODUCT, "return attrs->stride[0] == f->high && attrs->stride[1] == f->wide &&", "return true &&", "product"),
+    ("padding is forgotten", PRODUCT, "        if (attrs->pad[i]) return false;", "        (void)i;", "product"),
+    ("windows may have holes", PRODUCT, "(attrs->dilation[0] == 1 || f->high == 1) && (attrs->dilation[1] == 1 || f->wide == 1) &&", "", "product"),
+    ("the last places are forgotten", PRODUCT, "!attrs->output_padding[0] && !attrs->output_padding[1] && ", "", "product"),
+    ("groups are one", PRODUCT, " && attrs->groups == 1;", ";", "product"),
+    ("filters of a product need not be frozen", PRODUCT, "!bp_ir_is_frozen(ir, f->w) || ", "", "product"),
+    ("the image of a product may be updated", PRODUCT, "!bp_ir_is_stable(ir, f->x) || ", "", "product"),
+    ("an output is a view of a product", PRODUCT, " || ir->value[ir->value[y].root].returned)", ")", "product"),
+    ("places of windows are exchanged", PRODUCT, "rows[] = {0, 1, 3, 2, 4, 5};", "rows[] = {0, 1, 4, 2, 3, 5};", "product"),
+    ("outputs keep the layout of products", PRODUCT, "return bp_layouts_restore(c->ir, dense, &c->changes);", "(void)dense;\n    return BP_OK;", "product"),
+    ("small products are worth it", PRODUCT, ">= PRODUCT_LEAST;", ">= 1;", "product"),
     # Clean.
     ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
     ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),
