@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the light networks of the ONNX project, which are not part of this repository: their expected outputs,
-and with random weights each node against the references.
+the copies that their compiled programs make on the cpu, and with random weights each node against the references.
 
     networks.py BP DEVICE SOURCE [outputs]      outputs: the expected outputs only
 
 The networks are in the folder BP_ONNX_LIGHT, otherwise beside the repository.
 """
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,9 @@ VERIFIED = ("squeezenet", "shufflenet")
 # These networks take five seconds to two minutes each, and are verified only if LARGE_TESTS is in the
 # environment.
 VERIFIED_LARGE = ("resnet50", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
+# Launches that only copy: the image, and in some networks the shuffles of channels, lrn, and images that become vectors.
+COPIES = {"bvlc_alexnet": 6, "densenet121": 1, "inception_v1": 5, "inception_v2": 1, "resnet50": 1, "shufflenet": 17, "squeezenet": 1,
+          "vgg19": 2, "zfnet512": 6}
 
 
 def run(bp, device, path, *words):
@@ -44,6 +48,23 @@ def expected(bp, device, folder, name, *words):
                    RTOL.get(name, "0.001"), *words)
 
 
+def is_row_major(tensor):
+    """Whether a tensor of a launch is an image, and its channels are not innermost."""
+    if not tensor or tensor["memory"] == "constant" or len(tensor["shape"]) != 4:
+        return False
+    _, channels, height, width = tensor["shape"]
+    return channels > 1 and height * width > 1 and tensor["layout"] == "row-major"
+
+
+def copies(bp, folder, name):
+    """Compiles a network, and counts the launches that copy and the convolutions of row-major images."""
+    done = subprocess.run([bp, "program", os.path.join(folder, f"light_{name}.onnx"), "--device", "cpu", "--json"], capture_output=True,
+                          text=True, check=False)
+    launches = json.loads(done.stdout)["launches"] if done.returncode == 0 else []
+    rows = sum("conv" in n["operator"] and any(is_row_major(t) for t in n["inputs"] + n["outputs"]) for n in launches)
+    return done, sum(n["operator"] == "assign" for n in launches), rows
+
+
 def main(bp, device, source, only=""):
     folder, names = found(source)
     if not names:
@@ -53,6 +74,10 @@ def main(bp, device, source, only=""):
     for name in names:
         done = expected(bp, device, folder, name)
         lines.append((name, is_expected(done), done))
+    for name in names if device == "cpu" else ():
+        done, made, rows = copies(bp, folder, name)
+        done.stdout = f"{made} copies and {rows} convolutions of row-major images, expected {COPIES.get(name)} and 0"
+        lines.append((f"{name}, copies of layouts", done.returncode == 0 and (made, rows) == (COPIES.get(name), 0), done))
     strange = set(names) - set(VERIFIED + VERIFIED_LARGE)
     lines.append(("each network is verified, here or with LARGE_TESTS", not strange, strange))
     verified = () if only else VERIFIED + (VERIFIED_LARGE if "LARGE_TESTS" in os.environ else ())
