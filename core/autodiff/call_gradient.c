@@ -215,7 +215,7 @@ static enum bp_status sweep_expanded(struct bp_sweep *s, struct bp_grad *g,
         s->wanted[value++] = g->want[i];
     }
     if (status == BP_OK) status = call_forward(s, c);
-    for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
+    for (uint32_t i = 0; i < g->n_out && status == BP_OK; i++)
         if (g->dy[i]) status = bp_sweep_add(s, out_value[i], bp_tensor_retain(g->dy[i]));
     if (status == BP_OK) status = call_backward(s, c);
     value = 0;
@@ -236,7 +236,7 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
     uint32_t out_value[BP_PORT_MAX], want = 0;
     enum bp_status status;
 
-    for (uint32_t i = 0; i < grad->row->info.n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
+    for (uint32_t i = 0; i < grad->n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
     TRY(bp_graph_make(&graph));
     status = bp_graph_trace_decomposed(graph, grad->row, grad->attrs, bp_tensor_views(grad->in),
                                        grad->n_in, want, out_value);

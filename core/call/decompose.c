@@ -41,7 +41,7 @@ static uint32_t own_of(const struct bp_node *node, const struct bp_invocation *o
     uint32_t bits = 0;
 
     for (uint32_t i = 0; i < node->n_out && i < 32; i++)
-        for (uint32_t k = 0; k < outer->row->info.n_out; k++)
+        for (uint32_t k = 0; k < outer->n_out; k++)
             if (own >> k & 1 && result[k] == node->out[i]) bits |= 1u << i;
     return bits;
 }
@@ -109,14 +109,16 @@ static enum bp_status list_node(struct listing *l, struct level *v, const struct
 static void list_copies(const struct listing *l, const struct bp_invocation *inv,
                         const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
-    for (uint32_t i = 0; i < inv->row->info.n_out; i++) {
+    uint32_t want = bp_wants_flat(inv->row, inv->want, inv->n_out);
+
+    for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_value *v;
         bool copied;
-        if (!(inv->want >> i & 1)) continue;
+        if (!(want >> i & 1)) continue;
         v = &graph->value[result[i]];
         copied = v->kind != BP_VALUE_RESULT;
         if (!copied && own >> i & 1) copied = graph->node[v->node].row->is_view;
-        for (uint32_t k = 0; k < i; k++) copied |= inv->want >> k & 1 && result[k] == result[i];
+        for (uint32_t k = 0; k < i; k++) copied |= want >> k & 1 && result[k] == result[i];
         if (copied) visit_copy(l, v->type->view.dtype);
     }
 }
@@ -153,8 +155,8 @@ static enum bp_status list_invocation(struct listing *l, const struct bp_invocat
         return bp_error(BP_ERR_INTERNAL, "%s: its decomposition leads back to itself",
                         inv->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in, inv->want,
-                                       result);
+    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in,
+                                       bp_wants_flat(inv->row, inv->want, inv->n_out), result);
     l->depth++;
     if (status == BP_OK) status = list_graph(l, inv, graph, result, own);
     l->depth--;
@@ -195,7 +197,8 @@ enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
     TRY(bp_invocation_init(&inv, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
     status = check_values(graph, &inv, call);
-    if (status == BP_OK) status = list_invocation(&l, &inv, inv.want);
+    if (status == BP_OK)
+        status = list_invocation(&l, &inv, bp_wants_flat(inv.row, inv.want, inv.n_out));
     bp_invocation_finish(&inv);
     return status;
 }

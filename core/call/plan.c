@@ -271,7 +271,7 @@ static enum bp_status plan_traced(struct bp_planner *b, const struct bp_invocati
     for (uint32_t i = 0, input = 0; i < inv->n_in; i++)
         if (inv->in[i]) place[graph->input[input++]] = in[i];
     for (uint32_t i = 0; i < inv->n_out; i++) {
-        if (!(inv->want >> i & 1)) continue;
+        if (!bp_invocation_wants(inv, i)) continue;
         copied[i] = place[value[i]].kind != BP_OPERAND_NONE; /* an input, or another output */
         if (!copied[i]) place[value[i]] = out[i];
     }
@@ -297,8 +297,8 @@ static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invoc
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion leads back to itself",
                         inv->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in, inv->want,
-                                       value);
+    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in,
+                                       bp_wants_flat(inv->row, inv->want, inv->n_out), value);
     b->depth++;
     b->kind = BP_FALLBACK_DECOMPOSE;
     if (status == BP_OK) status = plan_traced(b, inv, graph, value, in, out);

@@ -250,10 +250,10 @@ enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp
         status = bp_graph_add_input(graph, NULL, &type, &symbol[i]);
     }
     if (status == BP_OK) status = row->decompose(&e);
-    for (uint32_t i = 0; i < row->info.n_out && status == BP_OK; i++)
+    for (uint32_t i = 0; i < BP_PORT_MAX && status == BP_OK; i++)
         if (want >> i & 1) status = bp_graph_value_of(graph, out[i], &out_value[i]);
     for (uint32_t i = 0; i < n_in; i++) bp_tensor_destroy(symbol[i]);
-    for (uint32_t i = 0; i < row->info.n_out; i++) bp_tensor_destroy(out[i]);
+    for (uint32_t i = 0; i < BP_PORT_MAX; i++) bp_tensor_destroy(out[i]);
     return status;
 }
 

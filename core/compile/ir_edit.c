@@ -181,8 +181,8 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
 static enum bp_status expansion_record(const struct bp_node *node, const struct bp_view *const *in,
                                        struct bp_graph *graph, uint32_t *value)
 {
-    TRY(bp_graph_trace_decomposed(graph, node->row, node->attrs, in, node->n_in, node->want,
-                                  value));
+    TRY(bp_graph_trace_decomposed(graph, node->row, node->attrs, in, node->n_in,
+                                  bp_wants_flat(node->row, node->want, node->n_out), value));
     for (uint32_t n = 0; n < graph->n_node; n++) {
         char *name = strdup(node->name);
         if (!name) return edit_no_memory();

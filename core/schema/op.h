@@ -103,6 +103,14 @@ static inline uint32_t bp_out_port(const struct bp_opdef *row, const uint16_t *o
     while (row->varies && out_at[port + 1] <= i) port++;
     return port;
 }
+
+/* The bits of the tensors of the flat list of outputs that are wanted. Decompositions have these
+ * bits: a variadic output with a decomposition is the only output, and all its tensors are
+ * wanted. */
+static inline uint32_t bp_wants_flat(const struct bp_opdef *row, uint32_t want, uint32_t n_out)
+{
+    return row->varies ? (1u << n_out) - 1 : want;
+}
 static inline bool bp_invocation_wants(const struct bp_invocation *inv, uint32_t i)
 {
     return inv->want >> bp_out_port(inv->row, inv->out_at, i) & 1;
@@ -261,7 +269,7 @@ struct bp_decomposition {
     const struct bp_opdef *row;
     const void *attrs;
     struct bp_tensor *const *in; /* NULL where absent */
-    uint32_t want;               /* bit of each output */
+    uint32_t want;               /* bit of each output, or of each tensor of a variadic one */
     struct bp_tensor **out;
 };
 
