@@ -47,6 +47,9 @@ int64_t bp_shape_slice_extent(int64_t start, int64_t end, int64_t step, int64_t 
 enum bp_status bp_shape_broadcast(const struct bp_invocation *inv, const uint32_t *port, uint32_t n,
                                   uint32_t skip, struct bp_type *out);
 
+/* Changes all to the shape to which all and x broadcast; returns false if they do not. */
+bool bp_shape_join(struct bp_type *all, const struct bp_view *x);
+
 /* Computes the shape of x without axes (n 0: all); an axis may be listed only once. keep: reduced
  * axes stay, with extent 1. */
 enum bp_status bp_shape_reduce(const struct bp_invocation *inv, const struct bp_view *x,

@@ -2,7 +2,10 @@
 /* ir_text.c: writes the compiler's representation as text and as a graph for Graphviz. */
 #include "ir.h"
 
+#include <backplane/fused_text.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void print_type(const struct bp_typed_view *type, FILE *to)
 {
@@ -34,6 +37,16 @@ static void print_number(const struct bp_attr *a, const void *field, FILE *to)
     }
 }
 
+/* Prints the code of `fused` as text. */
+static void print_code(const struct bp_dims *code, FILE *to)
+{
+    char *text = malloc(BP_FUSED_TEXT);
+
+    if (text && !bp_fused_print(code->at, (size_t)code->n, text, BP_FUSED_TEXT))
+        fprintf(to, "\"%s\"", text);
+    free(text);
+}
+
 static void print_attr(const struct bp_node *node, const struct bp_attr *a, FILE *to)
 {
     const char *field = (const char *)node->attrs + a->offset;
@@ -45,7 +58,8 @@ static void print_attr(const struct bp_node *node, const struct bp_attr *a, FILE
         return;
     }
     memcpy(&dims, field, sizeof dims);
-    for (int64_t i = 0; i < dims.n; i++) fprintf(to, "%s%" PRId64, i ? "," : "", dims.at[i]);
+    if (node->row == &bp_opdef[BP_ROW_fused]) print_code(&dims, to);
+    else for (int64_t i = 0; i < dims.n; i++) fprintf(to, "%s%" PRId64, i ? "," : "", dims.at[i]);
 }
 
 /* Attributes that have their default values are left out. */

@@ -101,6 +101,21 @@ static uint64_t dtype_bits(const union value *a)
     return bp_dtype_bits((uint32_t)a[0].u);
 }
 
+static uint64_t fused_parse(const union value *a)
+{
+    return bp_fused_parse(a[0].cp, a[1].p, a[2].p);
+}
+
+static uint64_t fused_print(const union value *a)
+{
+    return bp_fused_print(a[0].cp, a[1].u, a[2].p, a[3].u);
+}
+
+/* "y0 = relu x0" as code. */
+static const int64_t relu_code[1 + BP_FUSED_STEP_WORDS] = {
+    BP_FUSED_VERSION | 1 << 8 | 1 << 16, 'r' | 'e' << 8 | 'l' << 16 | 'u' << 24, 0, 0,
+    BP_FUSED_Y | BP_FUSED_X << 8 | INT64_C(0xffff) << 16};
+
 static uint64_t opinfo_find(const union value *a)
 {
     return (uintptr_t)bp_opinfo_find(a[0].cp);
@@ -138,6 +153,10 @@ static const struct function functions[] = {
     {"bp_dtype_name", dtype_name, {NUMBER(BP_F32)}, RETURNS_TEXT},
     {"bp_dtype_find", dtype_find, {POINTER("f32"), OUT_OF(T_NONE)}},
     {"bp_dtype_bits", dtype_bits, {NUMBER(BP_F32)}, RETURNS_ZERO},
+    {"bp_fused_parse", fused_parse,
+     {POINTER("y0 = relu x0"), OUT_OF(T_NONE), OUT_OF(T_NONE)}},
+    {"bp_fused_print", fused_print,
+     {POINTER(relu_code), NUMBER(COUNT(relu_code)), OUT_OF(T_NONE), NUMBER(64)}},
     {"bp_opinfo_find", opinfo_find, {POINTER("add")}, RETURNS_ZERO},
     {"bp_opinfo_count", opinfo_count, {{0}}, RETURNS_TEXT},
     {"bp_opinfo_at", opinfo_at, {NUMBER(0)}, RETURNS_ZERO},
@@ -190,6 +209,12 @@ static const struct mistake mistakes[] = {
     {"bp_dtype_bits", "the largest number", 0, NULL, {SET(1, UINT32_MAX)}},
     {"bp_dtype_find", "no dtype", BP_ERR_INVALID, "dtype 'f31'", {PUT(1, "f31")}},
     {"bp_dtype_find", "an empty name", BP_ERR_INVALID, "dtype ''", {PUT(1, "")}},
+    {"bp_fused_parse", "no text", BP_ERR_INVALID, "1 words", {PUT(1, "")}},
+    {"bp_fused_parse", "no operator", BP_ERR_INVALID, "no operator", {PUT(1, "y0 = rel x0")}},
+    {"bp_fused_print", "no code", BP_ERR_INVALID, "0 words", {SET(2, 0)}},
+    {"bp_fused_print", "the most code", BP_ERR_INVALID, "-1 entries", {SET(2, UINT64_MAX)}},
+    {"bp_fused_print", "too little room", BP_ERR_INVALID, "room is 12", {SET(4, 12)}},
+    {"bp_fused_print", "no room", BP_ERR_INVALID, "room is 0", {SET(4, 0)}},
     {"bp_opinfo_find", "NULL", 0, NULL, {PUT(1, NULL)}},
     {"bp_opinfo_find", "no operator", 0, NULL, {PUT(1, "addd")}},
     {"bp_opinfo_find", "an empty name", 0, NULL, {PUT(1, "")}},

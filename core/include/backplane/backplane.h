@@ -32,6 +32,7 @@
 #include <backplane/call.h>
 #include <backplane/ops.h>
 #include <backplane/prepared.h>
+#include <backplane/fused_text.h>
 #include <backplane/graph.h>
 #include <backplane/program.h>
 #include <backplane/random.h>

@@ -252,7 +252,9 @@ uint32_t case_wide(uint32_t dtype);
 bool case_is_float(const struct case_builder *builder);
 bool case_is_complex(const struct case_builder *builder);
 
-/* Sets list number `list` of the case to n numbers and returns it, for an attribute. n 0: an empty
+/* Attributes may also refer to lists that are not the case's, and that last longer than it.
+ *
+ * Sets list number `list` of the case to n numbers and returns it, for an attribute. n 0: an empty
  * list. */
 struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at);
 

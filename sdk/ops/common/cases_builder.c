@@ -261,7 +261,8 @@ struct kernel_case *case_copy(const struct kernel_case *made)
         char *at = (char *)&copy->attrs + op->attr[i].offset;
         if (op->attr[i].kind != BP_ATTR_DIMS) continue;
         memcpy(&d, at, sizeof d);
-        if (!d.n) continue;
+        if (!d.n || d.at < made->dims[0] || d.at >= made->dims[CASE_LISTS - 1] + REF_RANK)
+            continue; /* the list is not the case's: it lasts longer */
         d.at = copy->dims[0] + (d.at - made->dims[0]);
         memcpy(at, &d, sizeof d);
     }

@@ -26,21 +26,6 @@ static enum bp_status grids_apart(const struct bp_invocation *inv, uint32_t i,
                     bp_type_text(x->dtype, all->rank, all->shape, b, sizeof b));
 }
 
-/* Changes all to the shape to which all and x broadcast; returns false if they do not. */
-static bool grids_join(struct bp_type *all, const struct bp_view *x)
-{
-    struct bp_type to = {.rank = all->rank > x->rank ? all->rank : x->rank};
-
-    for (uint32_t back = 0; back < to.rank; back++) {
-        int64_t mine = bp_shape_extent_back(x, back);
-        int64_t other = back < all->rank ? all->shape[all->rank - 1 - back] : 1;
-        if (mine != other && mine != 1 && other != 1) return false;
-        to.shape[to.rank - 1 - back] = mine == 1 ? other : mine;
-    }
-    *all = to;
-    return true;
-}
-
 /* Gives every output this shape. */
 static enum bp_status give_all(struct bp_invocation *inv, const struct bp_type *all)
 {
@@ -58,7 +43,7 @@ enum bp_status bp_infer_broadcast_tensors(struct bp_invocation *inv)
 
     if (!inv->n_in) return no_tensors(inv);
     for (uint32_t i = 0; i < inv->n_in; i++)
-        if (!grids_join(&all, inv->in[i])) return grids_apart(inv, i, &all);
+        if (!bp_shape_join(&all, inv->in[i])) return grids_apart(inv, i, &all);
     return give_all(inv, &all);
 }
 
