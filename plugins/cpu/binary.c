@@ -28,7 +28,8 @@ static inline __attribute__((always_inline)) void binary_each(const struct binar
     for (int64_t i = nt; i < n; i++) z[i] = binary_elem(op, x[i], y[i], first, second);
 }
 
-static void binary_run(const struct loop *loop, int64_t n, void *z, const void *const *x)
+static __attribute__((noinline)) void binary_run(const struct loop *loop, int64_t n, void *z,
+                                                 const void *const *x)
 {
     const struct binary *b = (const struct binary *)loop;
 
@@ -49,6 +50,18 @@ static void binary_run(const struct loop *loop, int64_t n, void *z, const void *
 #endif
 #include <ops/binary/kernels.def>
     }
+}
+
+cpu_span NAME(binary_span);
+void NAME(binary_span)(int formula, int64_t n, void *z, const void *const *x, const double *v)
+{
+    struct binary b;
+
+    b.loop.nt = false;
+    b.loop.op = formula;
+    b.a = number(v[0]);
+    b.b = number(v[1]);
+    binary_run(&b.loop, n, z, x);
 }
 
 #ifdef ELEM_FLOAT

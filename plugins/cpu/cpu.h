@@ -49,6 +49,10 @@ void cpu_copy_nt(const struct cpu *self, void *to, const void *from, size_t size
  * number: the formula. */
 typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
 
+/* Computes n contiguous elements by one formula of a family, for `fused`. y may be an input: each
+ * element is read before it is written. number: the operator's first three attributes. */
+typedef void cpu_span(int formula, int64_t n, void *y, const void *const *x, const double *number);
+
 /* isa.c: the names of the levels of enum cpu_isa for users. */
 extern const char *const cpu_isa_name[];
 

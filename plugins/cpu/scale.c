@@ -11,7 +11,8 @@ struct scale {
     acc factor, bias;
 };
 
-static void scale_run(const struct loop *loop, int64_t n, void *to, const void *const *in)
+static __attribute__((noinline)) void scale_run(const struct loop *loop, int64_t n, void *to,
+                                                const void *const *in)
 {
     const struct scale *s = (const struct scale *)loop;
     acc factor = s->factor, bias = s->bias;
@@ -26,6 +27,18 @@ static void scale_run(const struct loop *loop, int64_t n, void *to, const void *
     }
 #pragma omp simd
     for (int64_t i = nt; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
+}
+
+cpu_span NAME(scale_span);
+void NAME(scale_span)(int formula, int64_t n, void *y, const void *const *x, const double *v)
+{
+    struct scale s;
+
+    (void)formula;
+    s.loop.nt = false;
+    s.factor = (acc)v[0];
+    s.bias = (acc)v[1];
+    scale_run(&s.loop, n, y, x);
 }
 
 static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *const *in)

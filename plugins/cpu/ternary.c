@@ -22,7 +22,8 @@ static inline __attribute__((always_inline)) void ternary_each(const struct tern
     for (int64_t i = 0; i < n; i++) w[i] = ternary_elem(op, x[i], y[i], z[i], a);
 }
 
-static void ternary_run(const struct loop *loop, int64_t n, void *w, const void *const *in)
+static __attribute__((noinline)) void ternary_run(const struct loop *loop, int64_t n, void *w,
+                                                  const void *const *in)
 {
     const struct ternary *t = (const struct ternary *)loop;
 
@@ -31,6 +32,16 @@ static void ternary_run(const struct loop *loop, int64_t n, void *w, const void 
     case TERNARY_##op: ternary_each(t, n, w, in, TERNARY_##op); break;
 #include <ops/binary/kernels_ternary.def>
     }
+}
+
+cpu_span NAME(ternary_span);
+void NAME(ternary_span)(int formula, int64_t n, void *w, const void *const *x, const double *v)
+{
+    struct ternary t;
+
+    t.loop.op = formula;
+    t.a = number(v[0]);
+    ternary_run(&t.loop, n, w, x);
 }
 
 cpu_typed NAME(ternary);

@@ -28,7 +28,8 @@ static inline __attribute__((always_inline)) void unary_each(const struct unary 
     for (int64_t i = nt; i < n; i++) y[i] = of(x[i], a, b, c);
 }
 
-static void unary_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
+static __attribute__((noinline)) void unary_run(const struct loop *loop, int64_t n, void *y,
+                                                const void *const *x)
 {
     const struct unary *u = (const struct unary *)loop;
 
@@ -36,6 +37,19 @@ static void unary_run(const struct loop *loop, int64_t n, void *y, const void *c
 #define UNARY_EACH(number, of) case number: unary_each(u, n, y, x[0], of); break;
 #include <ops/unary/kernels_each.def>
     }
+}
+
+cpu_span NAME(unary_span);
+void NAME(unary_span)(int formula, int64_t n, void *y, const void *const *x, const double *v)
+{
+    struct unary u;
+
+    u.loop.nt = false;
+    u.loop.op = formula;
+    u.a = unary_number(formula, 0, v[0]);
+    u.b = unary_number(formula, 1, v[1]);
+    u.c = unary_number(formula, 2, v[2]);
+    unary_run(&u.loop, n, y, x);
 }
 
 cpu_typed NAME(unary);
