@@ -65,28 +65,35 @@ static enum bp_status rewrite_name(struct bp_rewrite *rw)
     return BP_OK;
 }
 
-static enum bp_status rewrite_splice(struct bp_rewrite *rw, struct bp_tensor *result,
-                                     uint32_t value)
+static enum bp_status rewrite_splice(struct bp_rewrite *rw, struct bp_tensor *const *result,
+                                     const uint32_t *value, uint32_t n)
 {
-    uint32_t made;
-
-    TRY(bp_graph_value_of(rw->graph, result, &made));
-    if (!bp_same_type(&rw->graph->value[made].type->view, &rw->ir->value[value].type->view))
-        return bp_error(BP_ERR_INTERNAL, "a pass replaces %s by a value of another type",
-                        rw->ir->node[rw->node[rw->n_node - 1]].call.name);
-    TRY(bp_graph_output(rw->graph, result, NULL));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t made;
+        TRY(bp_graph_value_of(rw->graph, result[i], &made));
+        if (!bp_same_type(&rw->graph->value[made].type->view, &rw->ir->value[value[i]].type->view))
+            return bp_error(BP_ERR_INTERNAL, "a pass replaces %s by a value of another type",
+                            rw->ir->node[rw->node[rw->n_node - 1]].call.name);
+        TRY(bp_graph_output(rw->graph, result[i], NULL));
+    }
     TRY(rewrite_name(rw));
-    return bp_ir_splice(rw->ir, rw->graph, rw->node[rw->n_node - 1], rw->value, &value, rw->node,
+    return bp_ir_splice(rw->ir, rw->graph, rw->node[rw->n_node - 1], rw->value, value, rw->node,
                         rw->n_node);
+}
+
+enum bp_status bp_rewrite_end_all(struct bp_rewrite *rw, struct bp_tensor *const *result,
+                                  const uint32_t *value, uint32_t n)
+{
+    enum bp_status status = rewrite_splice(rw, result, value, n);
+
+    for (uint32_t i = 0; i < n; i++) bp_tensor_destroy(result[i]);
+    bp_rewrite_cancel(rw);
+    return status;
 }
 
 enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t value)
 {
-    enum bp_status status = rewrite_splice(rw, result, value);
-
-    bp_tensor_destroy(result);
-    bp_rewrite_cancel(rw);
-    return status;
+    return bp_rewrite_end_all(rw, &result, &value, 1);
 }
 
 enum bp_status bp_rewrite_insert(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t before,

@@ -8,7 +8,7 @@
 
 enum {
     BP_REWRITE_IN = 16,
-    BP_REWRITE_NODES = 32
+    BP_REWRITE_NODES = 64
 };
 
 struct bp_rewrite {
@@ -46,6 +46,10 @@ enum bp_status bp_rewrite_end(struct bp_rewrite *rw, struct bp_tensor *result, u
  * reads. The rewrite ends, also after a failure. */
 enum bp_status bp_rewrite_insert(struct bp_rewrite *rw, struct bp_tensor *result, uint32_t before,
                                  uint32_t *out_value);
+/* As bp_rewrite_end, for n results that become `value`, results of any of the nodes. No node but
+ * these may stand between the reader of a result and the last of the nodes. */
+enum bp_status bp_rewrite_end_all(struct bp_rewrite *rw, struct bp_tensor *const *result,
+                                  const uint32_t *value, uint32_t n);
 
 /* Ends a rewrite without an effect. */
 void bp_rewrite_cancel(struct bp_rewrite *rw);

@@ -18,7 +18,7 @@
 #include "../unit/fixture.h"
 
 enum {
-    TEXT_VALUES = 64,
+    TEXT_VALUES = 128,
     TEXT_MADE = 256,
     TEXT_OUTPUTS = 40
 };

@@ -16,6 +16,14 @@ struct lower_case {
     uint64_t arena; /* bytes */
 };
 
+/* The tests are about launches of single operators. */
+static void lower_without_fusion(void)
+{
+    setenv("BP_PASSES", "-fuse", 1);
+}
+
+TestSuite(lower, .init = lower_without_fusion);
+
 static void list_launches(const struct bp_schedule *s, char *text, size_t size)
 {
     size_t at = 0;

@@ -218,6 +218,7 @@ struct fuzz_report {
     enum fuzz_fault fault;
     char message[FUZZ_MESSAGE];
     uint64_t compiled, runs; /* of programs */
+    bool fused;              /* a program has a group of elementwise nodes as one launch */
     uint64_t checked;        /* results of nodes that were compared with a reference */
 };
 

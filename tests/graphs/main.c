@@ -34,7 +34,7 @@ struct options {
 };
 
 struct totals {
-    uint64_t graphs, nodes, least, most, refused, failed, compiled, runs, checked, telling;
+    uint64_t graphs, nodes, least, most, refused, failed, compiled, runs, checked, telling, fused;
     uint64_t has[FUZZ_TRAITS];
 };
 
@@ -78,6 +78,7 @@ static void totals_add(struct totals *t, const struct fuzz_recipe *r,
     t->compiled += report->compiled;
     t->runs += report->runs;
     t->checked += report->checked;
+    t->fused += report->fused;
     t->telling += r->has[FUZZ_HAS_VIEW] || r->has[FUZZ_HAS_SECOND_READER] ||
                   r->has[FUZZ_HAS_GRADIENT] || r->has[FUZZ_HAS_CHAIN];
     for (int i = 0; i < FUZZ_TRAITS; i++) t->has[i] += r->has[i];
@@ -93,6 +94,8 @@ static void totals_print(const struct totals *t)
     printf("%" PRIu64 " results of nodes compared with references, %" PRIu64
            " runs of programs, %" PRIu64 " of them compiled\n",
            t->checked, t->runs, t->compiled);
+    printf("%" PRIu64 " graphs whose program has a group of elementwise nodes as one launch\n",
+           t->fused);
     printf("%" PRIu64 " calls refused while graphs were made; %.1f s of processor time\n",
            t->refused, (double)clock() / CLOCKS_PER_SEC);
 }

@@ -114,6 +114,16 @@ static void run_keep(struct fuzz_checker *c, const struct fuzz_run *run, struct 
     bp_generator_get(c->place->generator, &seed, &s->drawn);
 }
 
+/* Whether a launch of the program is a group of elementwise nodes. */
+static bool program_is_fused(struct bp_program *program)
+{
+    struct bp_launch_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; !bp_program_launch(program, i, &info); i++)
+        if (!strcmp(info.op, "fused")) return true;
+    return false;
+}
+
 static enum bp_status run_now(struct fuzz_checker *c, enum fuzz_runner runner, struct fuzz_run *run,
                               struct bp_stream *stream)
 {
@@ -132,6 +142,7 @@ static enum bp_status run_now(struct fuzz_checker *c, enum fuzz_runner runner, s
         c->report->runs++;
         c->report->compiled += info.compiled;
         c->is_compiled = info.compiled;
+        if (info.compiled && !c->report->fused) c->report->fused = program_is_fused(c->program);
         if (!strncmp(info.not_compiled, "pass ", 5)) { /* BP_VALIDATE=passes found a mistake */
             c->report->fault = FUZZ_PROGRAM;
             snprintf(c->report->message, sizeof c->report->message, "%s", info.not_compiled);

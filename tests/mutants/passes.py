@@ -6,6 +6,7 @@ PRODUCT = "core/compile/pass_product.c"
 LAYOUT, LAYOUTS = "core/compile/pass_layout.c", "core/compile/layouts.c"
 AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
+FUSE, FUSE_CODE = "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 
@@ -121,6 +122,25 @@ PASSES = [
     ("places of windows are exchanged", PRODUCT, "rows[] = {0, 1, 3, 2, 4, 5};", "rows[] = {0, 1, 4, 2, 3, 5};", "product"),
     ("outputs keep the layout of products", PRODUCT, "return bp_layouts_restore(c->ir, dense, &c->changes);", "(void)dense;\n    return BP_OK;", "product"),
     ("small products are worth it", PRODUCT, ">= PRODUCT_LEAST;", ">= 1;", "product"),
+    # Groups of elementwise nodes.
+    ("pinned calls are fused", FUSE, "if (!operands || node->kernel || node->n_in", "if (!operands || node->n_in", "fuse"),
+    ("integers are fused", FUSE, "    if (!(BP_MASK_FLOAT >> ir->value[node->out[0]].type->view.dtype & 1)) return false;\n", "", "fuse"),
+    ("operands of a group may be updated", FUSE, "        if (!bp_ir_is_stable(ir, bp_ir_same(ir, node->in[i]))) return false;\n",
+     "        (void)i;\n", "fuse"),
+    ("other readers may stand before a group", FUSE, "f->order[reader] < place)", "f->order[reader] < 0)", "fuse"),
+    ("smaller results are fused", FUSE, " || !bp_same_type(&x->type->view, y)) continue;", ") continue;", "fuse"),
+    ("a group is not in the order of execution", FUSE,
+     "bool first = k == b->n || (i < a->n && f->order[a->node[i]] < f->order[b->node[k]]);",
+     "bool first = k == b->n || i < a->n;", "fuse"),
+    ("a group may have any number of nodes", FUSE, "if (a->n + b->n > BP_FUSED_STEPS) return false;",
+     "if (a->n + b->n > BP_FUSED_STEPS - 1) return false;", "fuse"),
+    ("results that others read stay inside", FUSE_CODE, "if (e->ir->value[value].uses > e->reads[i] || !e->reads[i]) {",
+     "if (!e->reads[i]) {", "fuse"),
+    ("registers are never free again", FUSE_CODE,
+     "if (in_register && e->last[from] == i) e->busy &= ~(1u << (e->place[from] - BP_FUSED_R));",
+     "(void)in_register;", "fuse"),
+    ("registers are free too early", FUSE_CODE, "            e->last[from] = i;", "            e->last[from] = from + 1;", "fuse"),
+    ("attributes of the group's nodes are lost", FUSE_CODE, "node->attrs ? node->attrs : op->defaults);", "op->defaults);", "fuse"),
     # Clean.
     ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
     ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),

@@ -206,6 +206,7 @@ Test(cancel, stops_a_compiled_program, .timeout = 100)
     pthread_t thread;
     bool between = false;
 
+    setenv("BP_PASSES", "-fuse", 1); /* a launch for each node */
     OK(bp_program_create(graph, s.device, &program));
     sem_init(&t.begin, 0, 0);
     cr_assert_eq(pthread_create(&thread, NULL, cancel_often, &t), 0);

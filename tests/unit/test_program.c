@@ -12,6 +12,14 @@ struct compiled {
     struct bp_program *program;
 };
 
+/* The tests are about values between nodes, which a group of nodes does not have. */
+static void program_without_fusion(void)
+{
+    setenv("BP_PASSES", "-fuse", 1);
+}
+
+TestSuite(program, .init = program_without_fusion);
+
 static struct compiled compiled_begin(void)
 {
     struct compiled c = {.f = fixture_init()};
