@@ -35,6 +35,7 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
 /* A thread's tile: the address of each place. */
 struct fused_tile {
     char *at[BP_FUSED_PLACES], *buffer[BP_FUSED_PLACES];
+    struct fused_link link[BP_FUSED_STEPS];
     _Alignas(64) char room[FUSED_ROOM];
 };
 
@@ -66,6 +67,13 @@ static void tile_init(const struct fused_run *r, struct fused_tile *t, int64_t b
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i].kind == FUSED_SCALAR || p->in[i].kind == FUSED_REPEAT)
             tile_copy(r, t, BP_FUSED_X + i, begin, n);
+    for (int i = 0; i < p->n_link; i++) {
+        uint8_t from = p->other[i];
+        t->link[i] = p->link[i];
+        if (from >= BP_FUSED_IN || p->in[from].kind != FUSED_SCALAR) continue;
+        cpu_fused_number_link(&t->link[i], p->size == 4 ? (double)*(const float *)t->at[from]
+                                                        : *(const double *)t->at[from]);
+    }
 }
 
 /* Sets the addresses of the operands of a tile. */
@@ -82,11 +90,35 @@ static void tile_begin(const struct fused_run *r, struct fused_tile *t, int64_t 
             t->at[BP_FUSED_Y + i] = r->out[i] + begin * p->size;
 }
 
-static void tile_compute(const struct fused_plan *p, const struct fused_tile *t, int64_t n)
+/* Whether a link still has the operand that the plan gave it. */
+static bool link_has_operand(const struct fused_link *link)
 {
+    return link->op <= FUSED_MIN_OF;
+}
+
+static void tile_chain(const struct fused_run *r, struct fused_tile *t, const struct fused_call *c,
+                       int64_t begin, int64_t n)
+{
+    const struct fused_plan *p = r->p;
+    bool streams = r->nt && c->streams;
+    char *y = streams ? r->out[c->to - BP_FUSED_Y] + begin * p->size : t->at[c->to];
+
+    for (int i = c->link; i < c->link + c->n_link; i++)
+        if (link_has_operand(&t->link[i])) t->link[i].w = t->at[p->other[i]];
+    p->chain(t->link + c->link, c->n_link, n, y, t->at[c->from[0]], streams);
+}
+
+static void tile_compute(const struct fused_run *r, struct fused_tile *t, int64_t begin, int64_t n)
+{
+    const struct fused_plan *p = r->p;
+
     for (int i = 0; i < p->n_call; i++) {
         const struct fused_call *c = &p->call[i];
         const void *x[BP_FUSED_FROM];
+        if (c->n_link) {
+            tile_chain(r, t, c, begin, n);
+            continue;
+        }
         for (int k = 0; k < BP_FUSED_FROM; k++)
             x[k] = c->from[k] == BP_FUSED_NONE ? NULL : t->at[c->from[k]];
         c->span(c->op, n, t->at[c->to], x, c->number);
@@ -108,7 +140,7 @@ static void tile_end(const struct fused_run *r, struct fused_tile *t, int64_t be
     for (int i = 0; i < p->n_out; i++) {
         if (p->out[i].kind != FUSED_DIRECT)
             tile_copy(r, t, BP_FUSED_Y + i, begin, n);
-        else if (r->nt)
+        else if (r->nt && !(p->streamed >> i & 1))
             nt_store(r->out[i] + begin * p->size, t->at[BP_FUSED_Y + i], (size_t)(n * p->size),
                      &reads);
         reads.n = 0; /* once for all results */
@@ -126,7 +158,7 @@ static void fused_task(void *arg, int64_t number)
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < r->p->tile ? end - begin : r->p->tile;
         tile_begin(r, &t, begin, n);
-        tile_compute(r->p, &t, n);
+        tile_compute(r, &t, begin, n);
         tile_end(r, &t, begin, n);
     }
     nt_fence();

@@ -24,11 +24,36 @@ struct fused_operand {
     int64_t period;   /* its elements repeat after this number of elements; 0: they do not */
 };
 
+/* The cheap operators of chains, of the value v in a register and an operand w; a and b are
+ * numbers. */
+enum fused_link_op {
+    FUSED_ADD, FUSED_SUB, FUSED_SUB_FROM /* w - v */, FUSED_MUL, FUSED_MAX, FUSED_MAX_OF /* w, v */,
+    FUSED_MIN, FUSED_MIN_OF, FUSED_ABS, FUSED_NEG, FUSED_SQUARE, FUSED_RELU, FUSED_CLIP,
+    FUSED_SCALE,
+    /* With a number in place of w. The number of the last two is neither 0 nor NaN. */
+    FUSED_ADD_NUMBER, FUSED_SUB_NUMBER, FUSED_MUL_NUMBER, FUSED_MAX_NUMBER, FUSED_MIN_NUMBER
+};
+
+/* One operator of a chain. w: the elements of the other operand, or NULL. */
+struct fused_link {
+    int op;
+    const void *w;
+    double a, b;
+};
+
+/* Computes n elements of y from x by all links of a chain. y may be an operand. streams: y begins a
+ * cache line, is no operand, and is written with streaming stores. */
+typedef void cpu_chain(const struct fused_link *link, int n_link, int64_t n, void *y, const void *x,
+                       bool streams);
+
+/* Several instructions as a chain, or one as a span. */
 struct fused_call {
     cpu_span *span;
     int op;
-    uint8_t to, from[BP_FUSED_FROM]; /* places of fused.h */
+    uint8_t to, from[BP_FUSED_FROM]; /* places of fused.h; of a chain, from[0] is x */
     double number[BP_FUSED_FROM];
+    int link, n_link; /* of a chain: its links in the plan; n_link 0: a span */
+    bool streams;     /* a chain whose result is an output that no later call reads */
 };
 
 struct fused_plan {
@@ -38,7 +63,21 @@ struct fused_plan {
     int n_slot;
     struct fused_operand in[BP_FUSED_IN], out[BP_FUSED_OUT];
     struct fused_call call[BP_FUSED_STEPS];
+    cpu_chain *chain;
+    struct fused_link link[BP_FUSED_STEPS]; /* without addresses */
+    uint8_t other[BP_FUSED_STEPS];          /* the place of each link's w, or BP_FUSED_NONE */
+    int n_link;
+    uint32_t streamed; /* a bit for each output that a chain may write with streaming stores */
 };
+
+/* fused_link.c: adds a chain that begins with instruction i of n to the plan. Returns the number of
+ * its instructions; 0: there is no chain. */
+int cpu_fused_add_chain(struct fused_plan *p, const struct bp_fused_step *step, int n, int i,
+                        int level, uint32_t dtype);
+
+/* Replaces the operand w of a link, whose elements all are this number, if the link has a form for
+ * numbers. */
+void cpu_fused_number_link(struct fused_link *link, double number);
 
 /* Buffers of a tile: together about this size, or FUSED_SLOTS times the smallest tile. */
 enum {

@@ -76,6 +76,7 @@ static bool call_init(struct fused_call *c, const struct bp_fused_step *step, in
 {
     const struct formula *of = NULL;
 
+    *c = (struct fused_call){.to = step->to};
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas && !of; i++)
         if (!strcmp(formulas[i].name, step->op)) of = &formulas[i];
     if (!of) return false;
@@ -83,7 +84,6 @@ static bool call_init(struct fused_call *c, const struct bp_fused_step *step, in
     c->op = of->op;
     if (of->family == FUSED_unary && of->op == UNARY_gelu && step->number[0] != 0)
         c->op = UNARY_gelu_tanh;
-    c->to = step->to;
     memcpy(c->from, step->from, sizeof c->from);
     memcpy(c->number, step->number, sizeof c->number);
     return c->span != NULL;
@@ -139,15 +139,15 @@ static void plan_repeat(struct fused_plan *p)
 }
 
 /* Gives a buffer to each place that needs one, and finds the size of a tile. */
-static void plan_tile(struct fused_plan *p, int n_register)
+static void plan_tile(struct fused_plan *p)
 {
     int64_t bytes;
 
     for (int i = 0; i < BP_FUSED_PLACES; i++) p->slot[i] = -1;
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i].kind != FUSED_DIRECT) p->slot[BP_FUSED_X + i] = p->n_slot++;
-    for (int i = 0; i < n_register; i++) p->slot[BP_FUSED_R + i] = p->n_slot++;
-    for (int i = 0; i < p->n_out; i++) p->slot[BP_FUSED_Y + i] = p->n_slot++;
+    for (int i = 0; i < p->n_call; i++) /* registers inside of chains need no buffer */
+        if (p->slot[p->call[i].to] < 0) p->slot[p->call[i].to] = p->n_slot++;
     bytes = FUSED_L1 / p->n_slot;
     if (bytes > FUSED_LARGEST) bytes = FUSED_LARGEST;
     if (bytes < FUSED_SMALLEST) bytes = FUSED_SMALLEST;
@@ -155,7 +155,24 @@ static void plan_tile(struct fused_plan *p, int n_register)
     plan_repeat(p);
 }
 
-static void plan_init(struct fused_plan *p, const struct bp_prep *prep, const int64_t *code)
+/* Finds the chains whose results may be written with streaming stores. */
+static void plan_streams(struct fused_plan *p)
+{
+    for (int i = 0; i < p->n_call; i++) {
+        struct fused_call *c = &p->call[i];
+        c->streams = c->n_link && c->to >= BP_FUSED_Y &&
+                     p->out[c->to - BP_FUSED_Y].kind == FUSED_DIRECT;
+        for (int later = i + 1; later < p->n_call; later++) {
+            for (int k = 0; k < BP_FUSED_FROM; k++)
+                if (p->call[later].from[k] == c->to) c->streams = false;
+            for (int k = 0; k < p->call[later].n_link; k++)
+                if (p->other[p->call[later].link + k] == c->to) c->streams = false;
+        }
+        if (c->streams) p->streamed |= 1u << (c->to - BP_FUSED_Y);
+    }
+}
+
+static void plan_init(struct fused_plan *p, const struct bp_prep *prep)
 {
     const struct bp_view *order = prep->out[0];
 
@@ -165,7 +182,25 @@ static void plan_init(struct fused_plan *p, const struct bp_prep *prep, const in
     p->size = dtype_size(order->dtype);
     for (int i = 0; i < p->n_in; i++) operand_init(&p->in[i], order, prep->in[i]);
     for (int i = 0; i < p->n_out; i++) operand_init(&p->out[i], order, prep->out[i]);
-    plan_tile(p, (int)bp_fused_n_register(code));
+    plan_tile(p);
+    plan_streams(p);
+}
+
+/* Fills the calls of the plan. Returns false if this plugin does not know an operator. */
+static bool plan_calls(struct fused_plan *p, const struct bp_prep *prep, struct bp_dims code)
+{
+    struct bp_fused_step step[BP_FUSED_STEPS];
+    int n = (int)bp_fused_n_step(code.n), level = cpu_level(prep->kernel);
+    uint32_t dtype = prep->out[0]->dtype;
+
+    for (int i = 0; i < n; i++) bp_fused_get(code.at, (uint32_t)i, &step[i]);
+    for (int i = 0; i < n;) {
+        int length = cpu_fused_add_chain(p, step, n, i, level, dtype);
+        if (!length && !call_init(&p->call[p->n_call], &step[i], level, dtype)) return false;
+        if (!length) p->n_call++;
+        i += length ? length : 1;
+    }
+    return true;
 }
 
 enum bp_status cpu_fused_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
@@ -176,15 +211,11 @@ enum bp_status cpu_fused_prepare(void *self, const struct bp_prep *prep, struct 
 
     p = calloc(1, sizeof *p);
     if (!p) return bp_fail(cpu->host, BP_ERR_MEMORY, "cpu: no memory for a plan of fused");
-    p->n_call = (int)bp_fused_n_step(code.n);
-    for (int i = 0; i < p->n_call; i++) {
-        struct bp_fused_step step;
-        bp_fused_get(code.at, (uint32_t)i, &step);
-        if (call_init(&p->call[i], &step, cpu_level(prep->kernel), prep->out[0]->dtype)) continue;
+    if (!plan_calls(p, prep, code)) {
         free(p);
         return BP_ERR_UNSUPPORTED;
     }
-    plan_init(p, prep, code.at);
+    plan_init(p, prep);
     out->plan = p;
     out->bytes = sizeof *p;
     return BP_OK;

@@ -337,6 +337,119 @@ Test(fused_bits, of_several_operators)
     fixture_finish(&f);
 }
 
+/* ---- chains ---- */
+
+/* Asserts that two tensors of f32 or f64 have the same numbers and zeros; NaN is any NaN, because a
+ * processor takes that of either operand. */
+static void same_numbers(struct fixture *f, struct bp_tensor *a, struct bp_tensor *b,
+                         const char *what)
+{
+    struct bp_cast_attrs cast = bp_cast_defaults();
+    struct bp_tensor *wide[2] = {NULL, NULL}, *from[2] = {a, b};
+    static double number[2][MANY];
+
+    cast.to = BP_F64;
+    for (int i = 0; i < 2; i++) {
+        OK(bp_op_cast(f->scope, from[i], &cast, &wide[i]));
+        OK(bp_tensor_read(f->stream, wide[i], number[i], sizeof number[i]));
+        bp_tensor_destroy(wide[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        double x = number[0][i], y = number[1][i];
+        cr_assert((isnan(x) && isnan(y)) || (x == y && !signbit(x) == !signbit(y)),
+                  "%s: element %d is %.17g, expected %.17g", what, i, x, y);
+    }
+}
+
+/* Two cheap operators, the second of which reads the first one's result and x1. */
+static void like_pair(struct fixture *f, const char *op, size_t n, bool second,
+                      struct bp_tensor *const *x)
+{
+    struct bp_tensor *got = NULL, *in[2], *wanted;
+    int64_t code[BP_FUSED_WORDS];
+    char text[96];
+
+    snprintf(text, sizeof text, "r0 = neg x0; y0 = %s %s", op,
+             n == 1   ? "r0; x1"
+             : second ? "x1 r0"
+                      : "r0 x1");
+    OK(call_fused(f, code, code_of(text, code), x, 2, &got, 1));
+    in[second] = plain_call(f, "neg", x, 1);
+    in[!second] = x[1];
+    wanted = plain_call(f, op, n == 1 ? &in[second] : in, n);
+    same_numbers(f, got, wanted, text);
+    bp_tensor_destroy(in[second]);
+    bp_tensor_destroy(got);
+    bp_tensor_destroy(wanted);
+}
+
+static void bits_chained(const char *isa)
+{
+    static const struct {
+        const char *name;
+        size_t n;
+    } ops[] = {{"add", 2},    {"sub", 2}, {"mul", 2}, {"maximum", 2}, {"minimum", 2}, {"abs", 1},
+               {"neg", 1},    {"square", 1}, {"relu", 1}, {"clip", 1}, {"scale", 1}};
+    static const double numbers[] = {0, -0.0, 1.5, -0.75, INFINITY, -INFINITY, NAN};
+    static const uint32_t dtypes[] = {BP_F32, BP_F64};
+    struct fixture f;
+
+    setenv("BP_CPU_ISA", isa, 1); /* each test is a separate process */
+    f = fixture_init();
+    for (int d = 0; d < 2; d++)
+        for (int k = 0; k < 8; k++) {
+            struct bp_tensor *x[2] = {
+                float_tensor(&f, dtypes[d], 1, (int64_t[]){MANY}, 3, false), NULL};
+            float single = (float)numbers[k % 7];
+            if (k == 7) x[1] = float_tensor(&f, dtypes[d], 1, (int64_t[]){MANY}, 9, false);
+            else if (d) x[1] = tensor_of(&f, BP_F64, 0, NULL, &numbers[k]);
+            else x[1] = tensor_of(&f, BP_F32, 0, NULL, &single);
+            for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+                for (int second = 0; second < (int)ops[i].n; second++)
+                    like_pair(&f, ops[i].name, ops[i].n, second, x);
+            bp_tensor_destroy(x[0]);
+            bp_tensor_destroy(x[1]);
+        }
+    fixture_finish(&f);
+}
+
+Test(fused_bits, of_cheap_operators_in_chains)
+{
+    bits_chained("avx512");
+}
+
+Test(fused_bits, of_cheap_operators_in_chains_on_avx2)
+{
+    bits_chained("avx2");
+}
+
+Test(fused_bits, of_cheap_operators_in_chains_portably)
+{
+    bits_chained("portable");
+}
+
+/* A chain of all cheap operators, whose numbers are attributes; results of a chain that later
+ * instructions read; a chain that two results leave. */
+Test(fused_bits, of_long_chains)
+{
+    static const uint32_t dtypes[] = {BP_F32, BP_F64};
+    struct fixture f = fixture_init();
+
+    for (int d = 0; d < 2; d++) {
+        like_separate(&f, dtypes[d],
+                      "r0 = add x0 x1; r1 = mul r0 x2; r2 = sub x1 r1; r3 = maximum r2 x2; r4 = "
+                      "minimum x1 r3; r5 = abs r4; r6 = neg r5; r7 = square r6; y0 = relu r7",
+                      "7x331+7x331+331");
+        like_separate(&f, dtypes[d],
+                      "r0 = add x0 x1; r1 = mul r0 x0; y0 = tanh r1; r2 = neg r1; y1 = abs r2",
+                      "5003+5003");
+        like_separate(&f, dtypes[d], "r0 = add x0 x1; y0 = mul r0 x0; r1 = neg y0; y1 = abs r1",
+                      "5003+5003");
+        like_separate(&f, dtypes[d], "r0 = add x0 x1; r1 = mul r0 r0; y0 = neg r1", "5003+1");
+    }
+    fixture_finish(&f);
+}
+
 /* Results of 16 MiB and more are written with streaming stores. */
 Test(fused_bits, of_large_results)
 {
@@ -345,6 +458,9 @@ Test(fused_bits, of_large_results)
     like_separate(&f, BP_F32, "r0 = mul x0 x1; r1 = add r0 x2; y0 = relu r1; y1 = neg r1",
                   "2100x2011+2011+2100x1");
     like_separate(&f, BP_F32, "r0 = mul x0 x1; y0 = relu r0", "4200007+4200007");
+    like_separate(&f, BP_F32, "r0 = tanh x0; r1 = mul r0 x1; y0 = abs r1; y1 = sigmoid y0",
+                  "2100x2011+2011");
+    like_separate(&f, BP_F64, "r0 = mul x0 x1; y0 = relu r0", "2100013+1");
     fixture_finish(&f);
 }
 
