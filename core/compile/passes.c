@@ -19,6 +19,7 @@ const struct bp_pass bp_pass_list[] = {
      bp_pass_epilogue},
     {"layout", "lays images out channels-last where several convolutions follow each other",
      bp_pass_layout},
+    {"norm", "writes norms of constant statistics as elementwise operators", bp_pass_norm},
     {"fuse", "merges elementwise operators of one shape into one pass over memory", bp_pass_fuse},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;

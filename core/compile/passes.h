@@ -40,6 +40,7 @@ enum bp_status bp_pass_fold(struct bp_compilation *c);
 enum bp_status bp_pass_product(struct bp_compilation *c);
 enum bp_status bp_pass_epilogue(struct bp_compilation *c);
 enum bp_status bp_pass_layout(struct bp_compilation *c);
+enum bp_status bp_pass_norm(struct bp_compilation *c);
 enum bp_status bp_pass_fuse(struct bp_compilation *c);
 
 #endif

@@ -131,6 +131,42 @@ Test(fuse, pinned_kernels_stay)
     }
 }
 
+/* ---- norms ---- */
+
+#define NORM(x) "batch_norm(" x ", g![6], h![6], m![6], v![6])"
+
+static void expect_norm(const char *text, const char *ops)
+{
+    struct text_graph g = text_begin();
+    struct pass_run run;
+
+    text_record(&g, text);
+    pass_begin(&g, &run);
+    pass_apply(&run, bp_pass_norm);
+    pass_apply(&run, bp_pass_fuse);
+    cr_assert_str_eq(run.ops, ops, "%s:\n%s", text, run.text);
+    pass_finish(&run);
+    /* A difference, a product by a folded factor of two roundings, and a sum, each of magnitude
+     * below 8 */
+    pass_check_values(&g, 5 * 8);
+    text_finish(&g);
+}
+
+Test(fuse, norms_are_elementwise)
+{
+    expect_norm("relu(" NORM("x[2,6,5,5]") ")", "fused");
+    expect_norm("relu(" NORM("x[2,6]") ")", "fused");
+    expect_norm("relu(" NORM("neg(x[2,6,5])") ")", "fused");
+    expect_norm("relu(batch_norm(x[2,6,5,5], _, _, m![6], v![6]))", "fused");
+    expect_norm("relu(batch_norm(x[2,6,5,5], g![6], _, m![6], v![6]; epsilon=0.25))", "fused");
+    expect_norm("relu(batch_norm(x:f64[2,6,5,5], g!:f64[6], h!:f64[6], m!:f64[6], v!:f64[6]))",
+                "fused");
+    expect_norm(NORM("x[2,6,5,5]"), "fused");
+    /* statistics that may change, and of another dtype */
+    expect_norm("relu(batch_norm(x[2,6,5,5], g![6], h![6], m~[6], v![6]))", "batch_norm relu");
+    expect_norm("relu(batch_norm(x[2,6,5,5], g~[6], h![6], m![6], v![6]))", "batch_norm relu");
+}
+
 /* ---- limits ---- */
 
 /* Asserts that a long text becomes calls of `fused` and these further operators. */

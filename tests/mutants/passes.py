@@ -6,7 +6,7 @@ PRODUCT = "core/compile/pass_product.c"
 LAYOUT, LAYOUTS = "core/compile/pass_layout.c", "core/compile/layouts.c"
 AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
-FUSE, FUSE_CODE = "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
+NORM, FUSE, FUSE_CODE = "core/compile/pass_norm.c", "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 
@@ -141,6 +141,12 @@ PASSES = [
      "(void)in_register;", "fuse"),
     ("registers are free too early", FUSE_CODE, "            e->last[from] = i;", "            e->last[from] = from + 1;", "fuse"),
     ("attributes of the group's nodes are lost", FUSE_CODE, "node->attrs ? node->attrs : op->defaults);", "op->defaults);", "fuse"),
+    # Norms as elementwise nodes.
+    ("statistics need not be frozen", NORM, "(!bp_ir_is_frozen(ir, value[p]) ||", "(", "fuse"),
+    ("a norm has no bias", NORM, "    if (in[NORM_BIAS])\n", "    if (false)\n", "fuse"),
+    ("a norm has no scale", NORM, "if (in[NORM_SCALE]) factor", "if (false) factor", "fuse"),
+    ("epsilon is left out", NORM, "in[NORM_VARIANCE], 1, attrs->epsilon)", "in[NORM_VARIANCE], 1, 0 * attrs->epsilon)", "fuse"),
+    ("the mean is not subtracted", NORM, "y = MAKE(&c, sub, NULL, in[NORM_X],", "y = MAKE(&c, add, NULL, in[NORM_X],", "fuse"),
     # Clean.
     ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
     ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),
