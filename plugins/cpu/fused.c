@@ -65,14 +65,14 @@ static void tile_init(const struct fused_run *r, struct fused_tile *t, int64_t b
         t->at[i] = t->buffer[i];
     }
     for (int i = 0; i < p->n_in; i++)
-        if (p->in[i].kind == FUSED_SCALAR || p->in[i].kind == FUSED_REPEAT)
+        if (t->buffer[i] && (p->in[i].kind == FUSED_SCALAR || p->in[i].kind == FUSED_REPEAT))
             tile_copy(r, t, BP_FUSED_X + i, begin, n);
     for (int i = 0; i < p->n_link; i++) {
         uint8_t from = p->other[i];
         t->link[i] = p->link[i];
         if (from >= BP_FUSED_IN || p->in[from].kind != FUSED_SCALAR) continue;
-        cpu_fused_number_link(&t->link[i], p->size == 4 ? (double)*(const float *)t->at[from]
-                                                        : *(const double *)t->at[from]);
+        cpu_fused_number_link(&t->link[i], p->size == 4 ? (double)*(const float *)r->in[from]
+                                                        : *(const double *)r->in[from]);
     }
 }
 

@@ -30,8 +30,11 @@ enum fused_link_op {
     FUSED_ADD, FUSED_SUB, FUSED_SUB_FROM /* w - v */, FUSED_MUL, FUSED_MAX, FUSED_MAX_OF /* w, v */,
     FUSED_MIN, FUSED_MIN_OF, FUSED_ABS, FUSED_NEG, FUSED_SQUARE, FUSED_RELU, FUSED_CLIP,
     FUSED_SCALE,
-    /* With a number in place of w. The number of the last two is neither 0 nor NaN. */
-    FUSED_ADD_NUMBER, FUSED_SUB_NUMBER, FUSED_MUL_NUMBER, FUSED_MAX_NUMBER, FUSED_MIN_NUMBER
+    /* With a number in place of w. The number of the last two is neither 0 nor NaN, so that its
+     * place does not matter. */
+    FUSED_ADD_NUMBER, FUSED_SUB_NUMBER, FUSED_SUB_FROM_NUMBER, FUSED_MUL_NUMBER,
+    FUSED_MAX_NUMBER, FUSED_MAX_OF_NUMBER, FUSED_MIN_NUMBER, FUSED_MIN_OF_NUMBER, FUSED_AT_LEAST,
+    FUSED_AT_MOST
 };
 
 /* One operator of a chain. w: the elements of the other operand, or NULL. */
@@ -75,8 +78,7 @@ struct fused_plan {
 int cpu_fused_add_chain(struct fused_plan *p, const struct bp_fused_step *step, int n, int i,
                         int level, uint32_t dtype);
 
-/* Replaces the operand w of a link, whose elements all are this number, if the link has a form for
- * numbers. */
+/* Replaces the operand w of a link by a number, which all its elements are. */
 void cpu_fused_number_link(struct fused_link *link, double number);
 
 /* Buffers of a tile: together about this size, or FUSED_SLOTS times the smallest tile. */

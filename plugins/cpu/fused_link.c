@@ -110,14 +110,16 @@ int cpu_fused_add_chain(struct fused_plan *p, const struct bp_fused_step *step, 
 
 void cpu_fused_number_link(struct fused_link *link, double number)
 {
-    static const int with[] = {[FUSED_ADD] = FUSED_ADD_NUMBER, [FUSED_SUB] = FUSED_SUB_NUMBER,
-                               [FUSED_MUL] = FUSED_MUL_NUMBER, [FUSED_MAX] = FUSED_MAX_NUMBER,
-                               [FUSED_MAX_OF] = FUSED_MAX_NUMBER, [FUSED_MIN] = FUSED_MIN_NUMBER,
-                               [FUSED_MIN_OF] = FUSED_MIN_NUMBER};
+    static const int with[] = {
+        [FUSED_ADD] = FUSED_ADD_NUMBER,     [FUSED_SUB] = FUSED_SUB_NUMBER,
+        [FUSED_MUL] = FUSED_MUL_NUMBER,     [FUSED_SUB_FROM] = FUSED_SUB_FROM_NUMBER,
+        [FUSED_MAX] = FUSED_MAX_NUMBER,     [FUSED_MAX_OF] = FUSED_MAX_OF_NUMBER,
+        [FUSED_MIN] = FUSED_MIN_NUMBER,     [FUSED_MIN_OF] = FUSED_MIN_OF_NUMBER};
+    bool most = link->op == FUSED_MIN || link->op == FUSED_MIN_OF;
     bool selects = link->op >= FUSED_MAX && link->op <= FUSED_MIN_OF;
 
-    if (link->op == FUSED_SUB_FROM || (selects && !(number < 0 || number > 0))) return;
     link->op = with[link->op];
+    if (selects && (number < 0 || number > 0)) link->op = most ? FUSED_AT_MOST : FUSED_AT_LEAST;
     link->a = number;
     link->w = NULL;
 }

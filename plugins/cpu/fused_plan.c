@@ -138,6 +138,16 @@ static void plan_repeat(struct fused_plan *p)
     p->tile = p->tile / unit * unit;
 }
 
+/* Whether an input needs a buffer: links of chains have forms for a number that is repeated. */
+static bool plan_spreads(const struct fused_plan *p, int i)
+{
+    if (p->in[i].kind != FUSED_SCALAR) return true;
+    for (int c = 0; c < p->n_call; c++)
+        for (int k = 0; k < (p->call[c].n_link ? 1 : BP_FUSED_FROM); k++)
+            if (p->call[c].from[k] == BP_FUSED_X + i) return true;
+    return false;
+}
+
 /* Gives a buffer to each place that needs one, and finds the size of a tile. */
 static void plan_tile(struct fused_plan *p)
 {
@@ -145,7 +155,8 @@ static void plan_tile(struct fused_plan *p)
 
     for (int i = 0; i < BP_FUSED_PLACES; i++) p->slot[i] = -1;
     for (int i = 0; i < p->n_in; i++)
-        if (p->in[i].kind != FUSED_DIRECT) p->slot[BP_FUSED_X + i] = p->n_slot++;
+        if (p->in[i].kind != FUSED_DIRECT && plan_spreads(p, i))
+            p->slot[BP_FUSED_X + i] = p->n_slot++;
     for (int i = 0; i < p->n_call; i++) /* registers inside of chains need no buffer */
         if (p->slot[p->call[i].to] < 0) p->slot[p->call[i].to] = p->n_slot++;
     bytes = FUSED_L1 / p->n_slot;
