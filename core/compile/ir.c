@@ -115,6 +115,7 @@ void bp_ir_destroy(struct bp_ir *ir)
         bp_tensor_destroy(ir->value[v].constant);
         free(ir->value[v].type);
     }
+    free(ir->dense);
     free(ir->value);
     free(ir->node);
     free(ir->input);

@@ -53,6 +53,8 @@ struct bp_ir {
     uint32_t first, last; /* nodes */
     uint32_t living;      /* nodes that are not dead */
     uint32_t recorded;    /* nodes of the graph */
+    bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
+                    copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
 };
 
@@ -77,11 +79,10 @@ void bp_ir_set_input(struct bp_ir *ir, uint32_t node, uint32_t i, uint32_t value
 void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by);
 
 /* Inserts the nodes of a graph that was recorded for this purpose before node `before`
- * (BP_NO_VALUE: at the end), and kills
- * the n_kill nodes of `kill`. in: the IR's value for each input of the graph. out: the IR's value
- * that each output of the graph replaces, which killed nodes produced. The graph gives its nodes
- * away and must be destroyed. Types must agree, which the caller has checked. The IR does not
- * change if it fails. */
+ * (BP_NO_VALUE: at the end), and kills the n_kill nodes of `kill`. in: the IR's value for each input
+ * of the graph. out: the IR's value that each output of the graph replaces, which killed nodes
+ * produced. The graph gives its nodes away and must be destroyed. Types must agree, which the
+ * caller has checked. The IR does not change if it fails. */
 enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t before,
                             const uint32_t *in, const uint32_t *out, const uint32_t *kill,
                             uint32_t n_kill);

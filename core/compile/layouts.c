@@ -2,9 +2,7 @@
 /* layouts.c: finds the strides that values of the IR will have: results of operators that keep the
  * layout of an input, and of views. */
 #include "layouts.h"
-#include "rewrite.h"
 
-#include "../call/compose.h"
 #include "../call/prepared.h"
 
 #include <stdlib.h>
@@ -116,72 +114,28 @@ static enum bp_status layouts_all(struct bp_layouts *l, struct bp_ir *ir)
     return status;
 }
 
-static bool output_is_dense(const struct bp_layouts *l, uint32_t o)
+enum bp_status bp_layouts_keep_outputs(struct bp_ir *ir)
 {
-    return !(l->at[bp_ir_same(l->ir, l->ir->output[o])].view.flags & BP_VIEW_STRIDED);
-}
-
-enum bp_status bp_layouts_outputs(struct bp_ir *ir, bool **out_dense)
-{
-    bool *dense = calloc(ir->n_output + 1, sizeof *dense);
     struct bp_layouts l;
     enum bp_status status;
+    bool *dense;
 
+    if (ir->dense) return BP_OK;
+    dense = calloc(ir->n_output + 1, sizeof *dense);
     if (!dense) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     status = layouts_all(&l, ir);
     for (uint32_t o = 0; o < ir->n_output && status == BP_OK; o++)
-        dense[o] = output_is_dense(&l, o);
+        dense[o] = !(l.at[bp_ir_same(ir, ir->output[o])].view.flags & BP_VIEW_STRIDED);
     if (l.inv) bp_layouts_finish(&l);
     if (status) free(dense);
-    else *out_dense = dense;
+    else ir->dense = dense;
     return status;
 }
 
-/* Adds a dense copy of value v to the end of the graph, named after the node that computes v. */
-static enum bp_status output_copy(struct bp_ir *ir, uint32_t v, uint32_t *out_copy)
+bool bp_layouts_update_results(const struct bp_ir *ir)
 {
-    struct bp_tensor *x, *result = NULL;
-    struct bp_rewrite rw;
-    enum bp_status status;
-
-    TRY(bp_rewrite_begin(&rw, ir, &ir->value[v].node, 1));
-    status = bp_rewrite_in(&rw, v, &x);
-    if (status == BP_OK) {
-        struct bp_compose c = bp_compose_begin(bp_rewrite_scope(&rw));
-        bp_compose_keep(&c, MAKE(&c, assign, NULL, x), &result);
-        status = bp_compose_end(&c);
-    }
-    if (status == BP_OK) return bp_rewrite_insert(&rw, result, BP_NO_VALUE, out_copy);
-    bp_rewrite_cancel(&rw);
-    return status;
-}
-
-/* Replaces value v by a copy in all outputs from number o on. */
-static enum bp_status output_restore(struct bp_ir *ir, uint32_t o)
-{
-    uint32_t v = bp_ir_same(ir, ir->output[o]), copy;
-
-    TRY(output_copy(ir, v, &copy));
-    for (uint32_t k = o; k < ir->n_output; k++) {
-        if (bp_ir_same(ir, ir->output[k]) != v) continue;
-        ir->output[k] = copy;
-        ir->value[v].uses--;
-        ir->value[copy].uses++;
-    }
-    return BP_OK;
-}
-
-enum bp_status bp_layouts_restore(struct bp_ir *ir, const bool *dense, uint32_t *changes)
-{
-    struct bp_layouts l;
-    enum bp_status status = layouts_all(&l, ir);
-
-    for (uint32_t o = 0; o < ir->n_output && status == BP_OK; o++) {
-        uint32_t v = bp_ir_same(ir, ir->output[o]);
-        if (!dense[o] || v >= l.n || output_is_dense(&l, o)) continue; /* from l.n on: copies */
-        status = output_restore(ir, o);
-        ++*changes;
-    }
-    if (l.inv) bp_layouts_finish(&l);
-    return status;
+    for (uint32_t v = 0; v < ir->n_value; v++)
+        if (ir->value[v].kind == BP_VALUE_RESULT && ir->value[v].root == v && ir->value[v].updated)
+            return true;
+    return false;
 }

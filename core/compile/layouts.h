@@ -22,12 +22,12 @@ void bp_layouts_finish(struct bp_layouts *layouts);
 /* Finds the strides of a node's results; those of its inputs are known. Fills layouts->inv. */
 enum bp_status bp_layouts_visit(struct bp_layouts *layouts, uint32_t node);
 
-/* Finds which outputs of the graph are row-major: *out_dense is an array of a bool for each output,
- * which the caller frees. */
-enum bp_status bp_layouts_outputs(struct bp_ir *ir, bool **out_dense);
+/* Finds which outputs of the graph are row-major, and keeps them so (ir->dense). Called before a
+ * pass changes layouts. */
+enum bp_status bp_layouts_keep_outputs(struct bp_ir *ir);
 
-/* Copies the outputs that were row-major, and are not any more, to row-major. Adds the number of
- * copies to *changes. */
-enum bp_status bp_layouts_restore(struct bp_ir *ir, const bool *dense, uint32_t *changes);
+/* Whether a node updates the result of another one, perhaps by a view. With another layout the view
+ * may become a copy, and the update would be lost. */
+bool bp_layouts_update_results(const struct bp_ir *ir);
 
 #endif

@@ -364,6 +364,24 @@ static enum bp_status lower_node(struct bp_lowering *l)
 
 /* ---- results ---- */
 
+/* Copies output o if it must be row-major and is not. */
+static enum bp_status lower_output(struct bp_lowering *l, uint32_t o)
+{
+    const struct bp_ir *ir = l->schedule->ir;
+    uint32_t v = ir->output[o], *out = &l->schedule->output[o];
+
+    TRY(lower_value(l, v, out));
+    if (!ir->dense || !ir->dense[o]) return BP_OK;
+    if (!(l->schedule->value[*out]->type.view.flags & BP_VIEW_STRIDED)) return BP_OK;
+    for (uint32_t k = 0; k < o; k++)
+        if (ir->output[k] == v && ir->dense[k]) {
+            *out = l->schedule->output[k];
+            return BP_OK;
+        }
+    if (ir->value[v].kind == BP_VALUE_RESULT) l->node = ir->value[v].node; /* the copy's name */
+    return lower_copy(l, *out, out);
+}
+
 /* Each root that outputs lie in gets memory that a run returns. */
 static enum bp_status find_results(struct bp_lowering *l)
 {
@@ -375,7 +393,7 @@ static enum bp_status find_results(struct bp_lowering *l)
     if (!s->result || !s->output) return bp_lower_no_memory();
     for (uint32_t o = 0; o < ir->n_output; o++) {
         uint32_t root;
-        TRY(lower_value(l, ir->output[o], &s->output[o]));
+        TRY(lower_output(l, o));
         root = s->value[s->output[o]]->root;
         if (s->value[root]->source != BP_SOURCE_ARENA) continue;
         s->value[root]->source = BP_SOURCE_RESULT;

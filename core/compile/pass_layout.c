@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pass_layout.c: lays images out channels-last. Where a convolution reads a row-major image and
  * another one reads what is computed from its result, the image is copied once; its later readers,
- * and all that keep the layout of their input, go on with the copy. Devices would reorder the image
- * and the result of each convolution otherwise. Outputs of the graph that became channels-last by
- * this are copied to row-major at the end. Where channels are merged in an order that needs a copy
- * (the shuffle of channels), the copy is channels-last too. */
+ * and all that keep the layout of their input, go on with the copy. Libraries (oneDNN) would
+ * reorder the image and the result of each convolution otherwise. Outputs of the graph that became
+ * channels-last by this are copied to row-major at the end (lower.c). Where channels are merged in
+ * an order that needs a copy (the shuffle of channels), the copy is channels-last too.
+ */
 #include "layouts.h"
 #include "passes.h"
 #include "rewrite.h"
@@ -31,7 +32,6 @@ struct layout_pass {
     uint32_t recorded; /* values before the pass */
     bool *leads; /* of each of them: a large convolution depends on it by nodes that
                     keep the layout of an input */
-    bool *dense; /* of each output of the graph: it is row-major without this pass */
 };
 
 static bool node_is_conv(const struct bp_node *node)
@@ -152,7 +152,7 @@ static bool takes_layout(const struct bp_node *node, uint32_t i)
 /* Lets the nodes from n on that read value v, and take its layout, read the copy. */
 static void readers_take(struct layout_pass *p, uint32_t n, uint32_t v, uint32_t copy)
 {
-    for (; n != BP_NO_VALUE; n = p->ir->node[n].next) {
+    for (; n != BP_NO_VALUE && p->ir->value[v].uses; n = p->ir->node[n].next) {
         const struct bp_node *node = &p->ir->node[n].call;
         bool takes = false;
         for (uint32_t i = 0; i < node->n_in; i++)
@@ -244,9 +244,9 @@ static enum bp_status layout_all(struct layout_pass *p)
     struct bp_ir *ir = p->ir;
 
     find_leads(p);
-    TRY(bp_layouts_outputs(ir, &p->dense));
+    TRY(bp_layouts_keep_outputs(ir));
     for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) TRY(layout_node(p, n, &next));
-    return p->c->changes ? bp_layouts_restore(ir, p->dense, &p->c->changes) : BP_OK;
+    return BP_OK;
 }
 
 static bool has_large_convs(const struct bp_ir *ir)
@@ -258,18 +258,26 @@ static bool has_large_convs(const struct bp_ir *ir)
     return found > 1;
 }
 
+/* Whether a node names its kernel, which may refuse other strides than those of the recording. */
+static bool names_kernels(const struct bp_ir *ir)
+{
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
+        if (ir->node[n].call.kernel) return true;
+    return false;
+}
+
 enum bp_status bp_pass_layout(struct bp_compilation *c)
 {
     struct layout_pass p = {.c = c, .ir = c->ir, .recorded = c->ir->n_value};
     enum bp_status status;
 
-    if (!has_large_convs(c->ir)) return BP_OK;
+    if (!has_large_convs(c->ir) || names_kernels(c->ir) || bp_layouts_update_results(c->ir))
+        return BP_OK;
     TRY(bp_layouts_init(&p.layouts, c->ir));
     p.leads = calloc(c->ir->n_value + 1, sizeof *p.leads);
     status = p.leads ? layout_all(&p)
                      : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     free(p.leads);
-    free(p.dense);
     bp_layouts_finish(&p.layouts);
     return status;
 }

@@ -63,7 +63,7 @@ static bool find_product(const struct bp_ir *ir, uint32_t n, struct product *f)
     f->high = w->shape[2];
     f->wide = w->shape[3];
     return windows_fit(node->attrs, f) &&
-           2 * ir->value[y].type->view.count * f->in >= PRODUCT_LEAST;
+           2.0 * (double)ir->value[y].type->view.count * (double)f->in >= PRODUCT_LEAST;
 }
 
 static struct bp_tensor *product_turn(struct bp_compose *c, struct bp_tensor *x, int64_t n,
@@ -136,9 +136,7 @@ static bool find_any(const struct bp_ir *ir)
     return false;
 }
 
-/* Results that keep the layout of a product's images are outputs of the graph in row-major order,
- * as before. */
-static enum bp_status product_all(struct bp_compilation *c, const bool *dense)
+static enum bp_status product_all(struct bp_compilation *c)
 {
     struct product f;
 
@@ -149,19 +147,12 @@ static enum bp_status product_all(struct bp_compilation *c, const bool *dense)
         c->changes++;
     }
     bp_ir_resolve(c->ir);
-    TRY(bp_pass_fold(c)); /* the filters in their new order */
-    bp_ir_resolve(c->ir);
-    return bp_layouts_restore(c->ir, dense, &c->changes);
+    return bp_pass_fold(c); /* the filters in their new order */
 }
 
 enum bp_status bp_pass_product(struct bp_compilation *c)
 {
-    enum bp_status status;
-    bool *dense;
-
-    if (!find_any(c->ir)) return BP_OK;
-    TRY(bp_layouts_outputs(c->ir, &dense));
-    status = product_all(c, dense);
-    free(dense);
-    return status;
+    if (!find_any(c->ir) || bp_layouts_update_results(c->ir)) return BP_OK;
+    TRY(bp_layouts_keep_outputs(c->ir));
+    return product_all(c);
 }

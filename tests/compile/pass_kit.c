@@ -159,3 +159,14 @@ void pass_check_values(struct text_graph *g, double terms)
     }
     bp_program_destroy(program);
 }
+
+void pass_expect_dense(struct text_graph *g, const char *what)
+{
+    struct bp_schedule *s;
+
+    OK(bp_compile(g->graph, g->f.device, &s));
+    for (uint32_t o = 0; o < g->n_output; o++)
+        cr_assert_eq(s->value[s->output[o]]->type.view.flags & BP_VIEW_STRIDED, 0,
+                     "%s: output %u is not row-major", what, o);
+    bp_schedule_destroy(s);
+}

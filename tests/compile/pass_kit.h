@@ -37,4 +37,7 @@ bool pass_has(const char *ops, const char *op);
  * least the sum of the magnitudes of the terms that are added for it. */
 void pass_check_values(struct text_graph *g, double terms);
 
+/* Compiles the graph with all passes, and expects that its outputs are row-major. */
+void pass_expect_dense(struct text_graph *g, const char *what);
+
 #endif
