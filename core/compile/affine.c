@@ -34,7 +34,7 @@ static bool is_by_channel(const struct bp_ir *ir, const struct bp_affine *a, uin
     const struct bp_typed_view *type = ir->value[v].type;
     uint32_t rank = ir->value[a->x].type->view.rank, skipped;
 
-    if (type->view.rank > rank) return false;
+    if (type->view.rank > rank || a->channels < 1) return false;
     if (type->view.count == 1) return true;
     skipped = rank - type->view.rank;
     return type->view.count == a->channels && skipped <= 1 &&

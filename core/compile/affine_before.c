@@ -9,6 +9,8 @@
 #include <float.h>
 #include <string.h>
 
+enum { SHIFT_MAX = 1024 }; /* of a shift over the factor */
+
 struct before {
     struct bp_affine op;
     uint32_t conv, w, b; /* node; values, b: BP_NO_VALUE without a bias */
@@ -21,14 +23,17 @@ static bool conv_has_padding(const struct bp_conv_attrs *attrs)
     return false;
 }
 
-/* Whether all that the merge computes is finite, with a margin for the sums. */
+/* Whether all that the merge computes is finite, with a margin for the sums. x - 1e6 may be small
+ * where x is not: then sums of x would cancel, so shifts must not be much larger than factors. */
 static bool before_is_finite(const struct bp_ir *ir, const struct before *f)
 {
     const struct bp_typed_view *w = ir->value[f->w].type;
     double filter, terms = (double)w->view.count / (double)w->shape[0];
     struct bp_affine_bounds bounds;
 
-    if (!bp_affine_read(ir, &f->op, &bounds) || !bp_affine_is_moderate(bounds.factor)) return false;
+    if (!bp_affine_read(ir, &f->op, &bounds) || !bp_affine_is_moderate(bounds.factor) ||
+        bounds.shift > SHIFT_MAX * bounds.factor)
+        return false;
     filter = bp_affine_largest(ir, f->w);
     return filter * bounds.factor <= FLT_MAX &&
            terms * filter * bounds.shift + bp_affine_largest(ir, f->b) <= FLT_MAX / 2;

@@ -19,6 +19,8 @@ struct affine {
     bool transposed, norm;
 };
 
+enum { AFFINE_ROUNDS = 64 };
+
 enum {
     CONV_X,
     CONV_FILTERS,
@@ -181,13 +183,14 @@ static uint32_t affine_round(struct bp_compilation *c, enum bp_status *status)
 }
 
 /* Filters that were scaled are frozen only after the pass fold, so that a second factor is found in
- * the next round. */
+ * the next round. A longer chain than this keeps its first nodes: each round takes as long as the
+ * graph. */
 enum bp_status bp_pass_affine(struct bp_compilation *c)
 {
     enum bp_status status = BP_OK;
     uint32_t found = 1;
 
-    while (found && status == BP_OK) {
+    for (int i = 0; i < AFFINE_ROUNDS && found && status == BP_OK; i++) {
         found = affine_round(c, &status);
         c->changes += found;
         if (status == BP_OK && found) status = bp_pass_fold(c);
