@@ -78,14 +78,16 @@ static enum bp_status fuse_init(struct fuse *f, struct bp_ir *ir)
 /* ---- groups ---- */
 
 /* Whether a node computes a float by an operator that code may name, from memory that nothing
- * changes. */
+ * changes. A device without a kernel of `fused` runs the operators as they are. */
 static bool is_member(const struct bp_ir *ir, uint32_t n)
 {
     const struct bp_node *node = &ir->node[n].call;
-    uint32_t operands = bp_fuse_operands(node->row);
+    uint32_t operands = bp_fuse_operands(node->row), dtype;
 
     if (!operands || node->kernel || node->n_in != operands || node->n_out != 1) return false;
-    if (!(BP_MASK_FLOAT >> ir->value[node->out[0]].type->view.dtype & 1)) return false;
+    dtype = ir->value[node->out[0]].type->view.dtype;
+    if (!(BP_MASK_FLOAT >> dtype & 1)) return false;
+    if (!bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype)) return false;
     for (uint32_t i = 0; i < operands; i++)
         if (!bp_ir_is_stable(ir, bp_ir_same(ir, node->in[i]))) return false;
     return true;

@@ -225,14 +225,24 @@ static void same_bits(struct fixture *f, struct bp_tensor *a, struct bp_tensor *
     free(wanted);
 }
 
-/* Calls an operator with n inputs, default attributes, and one output. */
+/* Calls an operator with n inputs and one output. number: of each attribute; NULL: the defaults. */
 static struct bp_tensor *plain_call(struct fixture *f, const char *op, struct bp_tensor *const *x,
-                                    size_t n)
+                                    size_t n, const double *number)
 {
+    const struct bp_opinfo *info = bp_opinfo_find(op);
     struct bp_arg in[3] = {{&x[0], 1}, {&x[1], 1}, {&x[2], 1}};
     struct bp_call call = {.size = sizeof call, .op = op, .in = in, .n_in = n};
     struct bp_tensor *y = NULL;
+    uint64_t attrs[32];
 
+    for (uint32_t k = 0; number && k < info->n_attr; k++) {
+        const struct bp_attr *a = &info->attr[k];
+        const int64_t whole = (int64_t)number[k];
+        if (!k) memcpy(attrs, info->defaults, info->attrs_size);
+        memcpy((char *)attrs + a->offset,
+               a->kind == BP_ATTR_F64 ? (const void *)&number[k] : &whole, 8);
+        call.attrs = attrs;
+    }
     OK(bp_call_run(f->scope, &call, &y, 1, NULL));
     return y;
 }
@@ -257,7 +267,7 @@ static void bits_alone(const char *isa)
         for (uint32_t k = 0; k < 3; k++)
             x[k] = float_tensor(&f, dtypes[d], 1, (int64_t[]){MANY}, 77 + k, false);
         for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-            struct bp_tensor *got = NULL, *wanted = plain_call(&f, ops[i].name, x, ops[i].n);
+            struct bp_tensor *got = NULL, *wanted = plain_call(&f, ops[i].name, x, ops[i].n, NULL);
             int64_t code[BP_FUSED_WORDS];
             char text[64];
             snprintf(text, sizeof text, "y0 = %s%s", ops[i].name,
@@ -311,7 +321,7 @@ static void like_separate(struct fixture *f, uint32_t dtype, const char *text, c
         bp_fused_get(code, i, &step);
         for (; n_in < 3 && step.from[n_in] != BP_FUSED_NONE; n_in++) in[n_in] = at[step.from[n_in]];
         in[2] = n_in < 3 ? NULL : in[2];
-        at[step.to] = plain_call(f, step.op, in, n_in); /* places are written once */
+        at[step.to] = plain_call(f, step.op, in, n_in, step.number); /* places are written once */
     }
     for (uint32_t i = 0; i < bp_fused_n_out(code); i++)
         same_bits(f, y[i], at[BP_FUSED_Y + i], text);
@@ -374,9 +384,9 @@ static void like_pair(struct fixture *f, const char *op, size_t n, bool second,
              : second ? "x1 r0"
                       : "r0 x1");
     OK(call_fused(f, code, code_of(text, code), x, 2, &got, 1));
-    in[second] = plain_call(f, "neg", x, 1);
+    in[second] = plain_call(f, "neg", x, 1, NULL);
     in[!second] = x[1];
-    wanted = plain_call(f, op, n == 1 ? &in[second] : in, n);
+    wanted = plain_call(f, op, n == 1 ? &in[second] : in, n, NULL);
     same_numbers(f, got, wanted, text);
     bp_tensor_destroy(in[second]);
     bp_tensor_destroy(got);
@@ -428,8 +438,8 @@ Test(fused_bits, of_cheap_operators_in_chains_portably)
     bits_chained("portable");
 }
 
-/* A chain of all cheap operators, whose numbers are attributes; results of a chain that later
- * instructions read; a chain that two results leave. */
+/* A chain of all cheap operators; numbers of clip and scale, whose bounds and roundings show;
+ * results of a chain that later instructions read; a chain that two results leave. */
 Test(fused_bits, of_long_chains)
 {
     static const uint32_t dtypes[] = {BP_F32, BP_F64};
@@ -440,6 +450,12 @@ Test(fused_bits, of_long_chains)
                       "r0 = add x0 x1; r1 = mul r0 x2; r2 = sub x1 r1; r3 = maximum r2 x2; r4 = "
                       "minimum x1 r3; r5 = abs r4; r6 = neg r5; r7 = square r6; y0 = relu r7",
                       "7x331+7x331+331");
+        like_separate(&f, dtypes[d],
+                      "r0 = add x0 x1; r1 = scale r0 factor=0.3 bias=0.7; r2 = clip r1 min=-0.4 "
+                      "max=0.9; y0 = neg r2",
+                      "5003+5003");
+        like_separate(&f, dtypes[d],
+                      "r0 = mul x0 x1; r1 = clip r0 min=0.5 max=-0.25; y0 = abs r1", "5003+5003");
         like_separate(&f, dtypes[d],
                       "r0 = add x0 x1; r1 = mul r0 x0; y0 = tanh r1; r2 = neg r1; y1 = abs r2",
                       "5003+5003");
@@ -477,4 +493,30 @@ Test(fused_bits, of_16_inputs_and_8_outputs)
                   "3x700+700+1+3x700+3x700+3x1+3x700+3x700+700+3x700+3x700+3x700+3x700+3x700+3x700+"
                   "3x700");
     fixture_finish(&f);
+}
+
+/* An instruction has room for three numbers, one for each attribute, and its operands are inputs
+ * of the dtype of the call. */
+Test(fused_ops, fit_an_instruction)
+{
+    static const struct {
+        const char *name;
+        uint32_t n;
+    } ops[] = {
+#define X(name, n) {#name, n},
+        BP_FUSED_OPS(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        const struct bp_opinfo *info = bp_opinfo_find(ops[i].name);
+        cr_assert(info && strlen(ops[i].name) <= BP_FUSED_NAME, "%s", ops[i].name);
+        cr_expect(info->n_in == ops[i].n && info->n_out == 1, "%s", ops[i].name);
+        cr_expect(info->n_attr <= BP_FUSED_FROM, "%s", ops[i].name);
+        for (uint32_t k = 0; k < info->n_attr; k++)
+            cr_expect(info->attr[k].kind == BP_ATTR_F64 || !strcmp(ops[i].name, "gelu"), "%s",
+                      ops[i].name);
+        for (uint32_t k = 0; k < info->n_in; k++)
+            cr_expect(info->in[k].var == info->out[0].var, "%s", ops[i].name);
+    }
 }
