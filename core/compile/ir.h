@@ -79,9 +79,9 @@ void bp_ir_set_input(struct bp_ir *ir, uint32_t node, uint32_t i, uint32_t value
 void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by);
 
 /* Inserts the nodes of a graph that was recorded for this purpose before node `before`
- * (BP_NO_VALUE: at the end), and kills the n_kill nodes of `kill`. in: the IR's value for each input
- * of the graph. out: the IR's value that each output of the graph replaces, which killed nodes
- * produced. The graph gives its nodes away and must be destroyed. Types must agree, which the
+ * (BP_NO_VALUE: at the end), and kills the n_kill nodes of `kill`. in: the IR's value for each
+ * input of the graph. out: the IR's value that each output of the graph replaces, which killed
+ * nodes produced. The graph gives its nodes away and must be destroyed. Types must agree, which the
  * caller has checked. The IR does not change if it fails. */
 enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t before,
                             const uint32_t *in, const uint32_t *out, const uint32_t *kill,

@@ -50,7 +50,7 @@ static cpu_transpose_few *planes_mover(const struct cpu *self, int size, bool jo
     return joins ? join[size] : split[size];
 }
 
-/* Moves n groups, fewer than BUFFERED, through a buffer. */
+/* Moves n groups, at most BUFFERED, through a buffer. */
 static void planes_stream(const struct planes *p, char *to, const char *from, int64_t n)
 {
     _Alignas(NT_LINE) char buffer[BUFFER];

@@ -141,7 +141,11 @@ static enum bp_status freeze_constants(const struct onnx_plan *plan, struct bp_g
     for (uint32_t i = 0; i < all.values; i++) {
         struct bp_value_info info = {.size = sizeof info};
         TRY(bp_graph_value(graph, i, &info));
-        if (!info.constant || onnx_info(info.constant).frozen) continue;
+        if (!info.constant) continue;
+        if (onnx_info(info.constant).frozen) { /* a view of it may not know */
+            TRY(bp_tensor_freeze(info.constant));
+            continue;
+        }
         bytes += onnx_info(info.constant).bytes;
         if (plan->fixed.inputs && bytes > FIXED_BYTES)
             return onnx_error(BP_ERR_UNSUPPORTED, "values that depend on small inputs have more "
