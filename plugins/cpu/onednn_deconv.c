@@ -38,7 +38,6 @@ static bool deconv_filter(const struct onednn *dnnl, struct onednn_desc *desc,
  * padding. */
 static bool deconv_geometry(const struct deconv *d, struct onednn_window *window)
 {
-    window->transposed = true;
     for (int a = 0; a < d->in->rank - 2; a++) {
         window->step[a] = d->stride[a];
         window->holes[a] = d->dilation[a] - 1;
@@ -111,7 +110,7 @@ static enum bp_status deconv_plan(void *p, const struct bp_prep *prep, const str
 static enum bp_status deconv_prepare(void *p, const struct bp_prep *prep, const struct deconv *d,
                                      struct bp_plan *out)
 {
-    struct onednn_window window;
+    struct onednn_window window = {.transposed = true};
     struct deconv_descs t;
     enum bp_status status;
 
