@@ -69,7 +69,7 @@ def of_pairs(cpu, device, bad=0):
     """So many pairs pass on cpu, on the device; of those bad have a case that fails."""
     reports = [report([("pass", f"kernel/op{i}/f32/one/1") for i in range(n)]) for n in (device, cpu)]
     reports[0]["cases"] += [{"id": f"kernel/op{i}/f32/two/2", "outcome": "fail"} for i in range(bad)]
-    return counted(run.count_pairs, "x", *reports)
+    return counted(run.count_pairs, "x", reports[:-1], reports[-1])
 
 
 def of_libfuzzer(status, output):
