@@ -92,22 +92,11 @@ static enum bp_status norm_replace(struct bp_ir *ir, uint32_t n)
     return status;
 }
 
-/* Without the passes that follow it, a norm would only become more launches. */
-static bool norm_is_useful(void)
-{
-    for (uint32_t i = 0; i < bp_pass_count; i++)
-        if ((bp_pass_list[i].run == bp_pass_fold || bp_pass_list[i].run == bp_pass_fuse) &&
-            bp_pass_is_left_out(&bp_pass_list[i]))
-            return false;
-    return true;
-}
-
 /* The pass fold then computes the factors. */
 enum bp_status bp_pass_norm(struct bp_compilation *c)
 {
     uint32_t found = 0;
 
-    if (!norm_is_useful()) return BP_OK;
     for (uint32_t n = c->ir->first, next; n != BP_NO_VALUE; n = next) {
         next = c->ir->node[n].next;
         if (!is_norm(c->ir, n)) continue;

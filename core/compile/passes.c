@@ -25,13 +25,16 @@ const struct bp_pass bp_pass_list[] = {
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 _Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");
 
-/* BP_PASSES: "none", or names that begin with "-" for passes to leave out. */
+/* BP_PASSES: "none", or names that begin with "-" for passes to leave out. Without fold and fuse,
+ * which follow it, norm would only make more launches of a norm. */
 static bool is_left_out(const char *setting, const struct bp_pass *pass)
 {
     char word[64];
     int n = snprintf(word, sizeof word, "-%s", pass->name);
 
-    return bp_setting_has(setting, "none", 4) || bp_setting_has(setting, word, (size_t)n);
+    return bp_setting_has(setting, "none", 4) || bp_setting_has(setting, word, (size_t)n) ||
+           (pass->run == bp_pass_norm &&
+            (bp_setting_has(setting, "-fold", 5) || bp_setting_has(setting, "-fuse", 5)));
 }
 
 /* Warns about a name in BP_PASSES that no pass has. */
