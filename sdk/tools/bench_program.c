@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_program.c: measures a graph of many small calls, run as a program and node by node: the
- * gain from recorded work, where the device records; and a chain of elementwise operators on large
- * tensors, beside a copy. */
+/* bench_program.c: measures programs beside calls one by one: a graph of many small calls, a node
+ * of a long chain, and a chain of elementwise operators on large tensors, beside a copy. */
 #include "bench.h"
 #include <backplane/ops.h>
 #include <stdlib.h>
 
 enum {
     CALLS = 100,
+    NODES = 1000,
     ELEMENTS = 16,
     LARGE = 1 << 24, /* elements of the chain */
     LARGE_QUICK = 1 << 20
@@ -18,6 +18,7 @@ struct programs {
     struct bp_graph *graph;
     struct bp_program *program;
     struct bp_tensor *x, *y;
+    struct bp_prepared *prepared; /* one add of the chain */
 };
 
 static void programs_finish(struct programs *p)
@@ -26,6 +27,7 @@ static void programs_finish(struct programs *p)
     bp_graph_destroy(p->graph);
     bp_tensor_destroy(p->x);
     bp_tensor_destroy(p->y);
+    bp_prepared_destroy(p->prepared);
 }
 
 static bool program_replay(void *ctx)
@@ -45,13 +47,13 @@ static bool node_by_node(void *ctx)
 }
 
 /* y = x + x + ...: sums of integers, which stay separate calls. */
-static bool program_record(struct programs *p, const int64_t *shape)
+static bool program_record(struct programs *p, const int64_t *shape, int calls)
 {
     struct bp_scope *scope = bp_graph_scope(p->graph);
     struct bp_tensor *x = NULL, *sum = NULL, *next = NULL;
     bool ok = !bp_graph_input(p->graph, "x", BP_I32, 1, shape, &x);
 
-    for (int i = 0; ok && i < CALLS; i++) {
+    for (int i = 0; ok && i < calls; i++) {
         ok = !bp_op_add(scope, i ? sum : x, x, &next);
         bp_tensor_destroy(sum);
         sum = next;
@@ -63,7 +65,7 @@ static bool program_record(struct programs *p, const int64_t *shape)
     return ok;
 }
 
-static bool program_setup(struct programs *p)
+static bool program_setup(struct programs *p, int calls)
 {
     const int64_t shape[1] = {ELEMENTS};
     static const int32_t zero[ELEMENTS];
@@ -71,7 +73,7 @@ static bool program_setup(struct programs *p)
     return !bp_tensor_create(p->bench->device, BP_I32, 1, shape, &p->x) &&
            !bp_tensor_create(p->bench->device, BP_I32, 1, shape, &p->y) &&
            !bp_tensor_write(p->bench->stream, p->x, zero, sizeof zero) &&
-           !bp_graph_create(p->bench->core, &p->graph) && program_record(p, shape) &&
+           !bp_graph_create(p->bench->core, &p->graph) && program_record(p, shape, calls) &&
            !bp_program_create(p->graph, p->bench->device, &p->program) && program_replay(p) &&
            program_replay(p);
 }
@@ -90,7 +92,55 @@ static void program_calls(struct bench *bench)
                                  0};
 
     if (!bench_wants(bench, c.name)) return;
-    if (program_setup(&p)) bench_run(bench, &c);
+    if (program_setup(&p, CALLS)) bench_run(bench, &c);
+    else bench_failed(bench, c.name);
+    programs_finish(&p);
+}
+
+/* --- a node of 1,000 beside a prepared call --------------------------------------------------- */
+
+/* Runs the chain until `calls` nodes have run; returns the seconds of one node. */
+static double nodes_block(void *ctx, int calls)
+{
+    int runs = (calls + NODES - 1) / NODES;
+    double start = bench_now();
+
+    for (int i = 0; i < runs; i++)
+        if (!program_replay(ctx)) return -1;
+    return (bench_now() - start) / ((double)runs * NODES);
+}
+
+static bool node_prepare(struct programs *p)
+{
+    struct bp_arg in[2] = {{&p->x, 1}, {&p->x, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+
+    return !bp_prepared_create(p->bench->device, &call, NULL, 0, &p->prepared);
+}
+
+static bool node_prepared(void *ctx)
+{
+    struct programs *p = ctx;
+    struct bp_tensor *const in[2] = {p->x, p->x};
+
+    return !bp_prepared_run(p->prepared, p->bench->stream, in, 2, &p->y, 1, NULL);
+}
+
+static void program_nodes(struct bench *bench)
+{
+    struct programs p = {.bench = bench};
+    const struct bench_case c = {"program/node of 1000 over prepared",
+                                 "ns",
+                                 BENCH_OVER,
+                                 0,
+                                 {.block = nodes_block, .ctx = &p},
+                                 "a prepared call",
+                                 {.body = node_prepared, .ctx = &p},
+                                 0,
+                                 0};
+
+    if (!bench_wants(bench, c.name)) return;
+    if (program_setup(&p, NODES) && node_prepare(&p)) bench_run(bench, &c);
     else bench_failed(bench, c.name);
     programs_finish(&p);
 }
@@ -176,5 +226,6 @@ static void program_chain(struct bench *bench)
 void bench_program(struct bench *bench)
 {
     program_calls(bench);
+    program_nodes(bench);
     program_chain(bench);
 }

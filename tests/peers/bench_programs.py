@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures programs against calls of this library on cpu, for `./dev peers bench programs`: the rows of `bp bench` that have a
+target."""
+import json
+import os
+
+import turns
+
+LIMIT = 300
+THREADS = (1, 2)
+# Row of `bp bench cpu`: the key of its JSON, the unit, and the target.
+ROWS = {
+    "program/node of 1000 over prepared": ("value", "ns", 5.0),
+    "program/8 elementwise": ("ratio", "of a copy's time", 1.15),
+}
+
+
+def rows_of(peer, threads, wanted):
+    """({name: result} of the rows that are wanted, the failure of bp or "")."""
+    filters = [word for name in wanted for word in ("--filter", name)]
+    code, output = peer.call([peer.bp, "bench", "cpu", *filters, "--threads", str(threads), "--json", "-"], LIMIT)
+    if code:
+        return {}, f"exit status {code}\n{output}"
+    return {row["name"]: row for row in json.loads(output[output.index("{"):])["results"]}, ""
+
+
+def line_of(name, threads, row):
+    key, unit, target = ROWS[name]
+    low, high = (row["low"], row["high"]) if key == "value" else (row["ratio_low"], row["ratio_high"])
+    missed = ": missed" if row[key] > target else ""
+    return f"| {name} | {threads} | {row[key]:.2f} ({low:.2f} - {high:.2f}){missed} | {unit} | {target:.2f} |"
+
+
+def bench(peer, wanted):
+    """Prints and writes the table of all rows whose names contain `wanted`."""
+    names = [name for name in ROWS if wanted.lower() in name.lower()]
+    lines = ["| row of `bp bench cpu` | threads | median (middle half) | unit | at most |", "|---|---|---|---|---|"]
+    print("\n".join(["", *lines]), flush=True)
+    for threads in THREADS:
+        found, failure = rows_of(peer, threads, names) if names else ({}, "")
+        for name in names:
+            if name not in found:
+                peer.count.fail(f"peers/programs/{name}, {threads} threads", failure or "bp bench printed no such row")
+                continue
+            peer.count.pass_()
+            lines.append(line_of(name, threads, found[name]))
+            print(lines[-1], flush=True)
+    turns.write_table(os.path.join(peer.folder, "programs.md"), lines)
