@@ -94,6 +94,7 @@ struct bp_core {
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */
+    uint32_t allow;              /* enum bp_allow, of BP_ALLOW, for all programs */
     bool checks_room;            /* check queues for room before calls: deny_blocking, or waits have
                                     a deadline */
     const char *wait_source;     /* the setting that defines a deadline for waits; NULL: none

@@ -282,6 +282,7 @@ enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *d
     inv->attrs = NULL;
     inv->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
     inv->prefer = NULL;
+    inv->allow = 0;
     inv->decompose = false;
     inv->in_place = false;
     inv->n_in = inv->n_out = inv->bound = inv->want = 0;

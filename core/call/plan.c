@@ -253,6 +253,7 @@ static enum bp_status plan_node(struct bp_planner *b, const struct bp_invocation
         out[i] = node->out[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->out[i]];
     bp_node_invocation(graph, node, outer->device, inv);
     inv->prefer = outer->prefer;
+    inv->allow = outer->allow;
     bp_plan_set_inputs(b, inv, in);
     status = bp_plan_call(b, inv, in, out);
     free(inv);

@@ -171,7 +171,7 @@ static enum bp_status select_query(const struct bp_invocation *inv,
         .in = inv->in, .out = out, .in_at = inv->in_at, .out_at = inv->out_at,
         .n_in = inv->n_in, .n_out = inv->n_out,
         .attrs = inv->attrs, .device = inv->device->index, .width = inv->device->core->width,
-        .constant = constant,
+        .constant = constant, .allow = inv->allow,
     };
     enum bp_status status = BP_OK;
 

@@ -94,6 +94,7 @@ enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *devi
 
     if (!ir) return ir_no_memory();
     ir->device = device;
+    ir->allow = device->core->allow;
     status = copy_graph(ir, graph);
     if (status) bp_ir_destroy(ir);
     else *out_ir = ir;
@@ -125,6 +126,7 @@ void bp_ir_destroy(struct bp_ir *ir)
 void bp_ir_invocation(const struct bp_ir *ir, const struct bp_node *node, struct bp_invocation *inv)
 {
     bp_invocation_of_node(node, ir->device, inv);
+    inv->allow = ir->allow;
     for (uint32_t i = 0; i < node->n_out; i++)
         if (node->out[i] != BP_NO_VALUE)
             bp_invocation_set_type(inv, i, ir->value[node->out[i]].type);

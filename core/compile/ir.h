@@ -53,6 +53,7 @@ struct bp_ir {
     uint32_t first, last; /* nodes */
     uint32_t living;      /* nodes that are not dead */
     uint32_t recorded;    /* nodes of the graph */
+    uint32_t allow;       /* enum bp_allow, for the choice of kernels */
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */

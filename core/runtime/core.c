@@ -231,6 +231,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
+    if (read_choice(core, "BP_ALLOW", "none", "winograd")) core->allow = BP_ALLOW_WINOGRAD;
     read_wait_timeout(core);
     bp_ccl_check_settings(core);
     core->checks_room = core->deny_blocking || core->wait_source;

@@ -74,6 +74,7 @@ struct bp_invocation {
     bool decompose;                    /* run the decomposition, even if a kernel exists */
     bool in_place;                  /* a preallocated output is the input that it may share; not set
                                        for updates, which always are */
+    uint32_t allow;                 /* enum bp_allow, of the program that the call is for */
     struct bp_graph *graph;         /* the graph that records the call; device is NULL then */
     const struct bp_view *in[BP_FLAT_MAX];
     struct bp_constant constant[BP_FLAT_MAX];

@@ -152,6 +152,7 @@ struct onednn_window {
     bool transposed; /* a transposed convolution, which oneDNN calls deconvolution */
     bool of_weights; /* the gradient in the filters: the slots are those of the result's gradient,
                         the image and the filters' gradient */
+    bool winograd;   /* by Winograd's algorithm */
 };
 
 /* onednn_conv.c: describes filters; with several groups the groups are one more axis. Converts the

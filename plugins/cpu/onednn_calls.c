@@ -288,8 +288,9 @@ static bool describe_two(const struct onednn *dnnl, const struct onednn_recipe *
             desc[2], desc[3], w->step, w->holes, w->before, w->after);
     } else {
         status = dnnl->two.dnnl_dilated_convolution_forward_desc_init(
-            &op.conv, dnnl_forward_inference, dnnl_convolution_direct, desc[0], desc[1], desc[2],
-            desc[3], w->step, w->holes, w->before, w->after);
+            &op.conv, dnnl_forward_inference,
+            w->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, desc[0], desc[1],
+            desc[2], desc[3], w->step, w->holes, w->before, w->after);
     }
     return !status &&
            !dnnl->two.dnnl_primitive_desc_create(out, &op, attr, dnnl->engine, NULL);
@@ -307,8 +308,10 @@ static bool describe_three(const struct onednn *dnnl, const struct onednn_recipe
     return !(w->transposed ? dnnl->three.dnnl_deconvolution_forward_primitive_desc_create
                            : dnnl->three.dnnl_convolution_forward_primitive_desc_create)(
         out, dnnl->engine, dnnl_forward_inference,
-        w->transposed ? dnnl_deconvolution_direct : dnnl_convolution_direct, desc[0], desc[1],
-        desc[2], desc[3], w->step, w->holes, w->before, w->after, attr);
+        w->transposed ? dnnl_deconvolution_direct
+        : w->winograd ? dnnl_convolution_winograd
+                      : dnnl_convolution_direct,
+        desc[0], desc[1], desc[2], desc[3], w->step, w->holes, w->before, w->after, attr);
 }
 
 bool onednn_recipe_describe(const struct onednn *dnnl, const struct onednn_recipe *recipe,

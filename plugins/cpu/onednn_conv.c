@@ -2,10 +2,12 @@
 /* onednn_conv.c: computes conv by oneDNN. Filters are reordered to the layout that oneDNN chooses.
  * Images keep their layout if channels are innermost, which is as fast as oneDNN's own layouts, and
  * if windows have one point, so that the convolution is a product of matrices. Other images are
- * reordered too, which costs less time than it saves. */
+ * reordered too, which costs less time than it saves; so are images of convolutions by Winograd's
+ * algorithm, which only oneDNN's layouts have. */
 #include "onednn.h"
 #include "kernels.h"
 #include <backplane/attrs.h>
+#include <stddef.h>
 
 /* The axes of several groups: groups, filters of a group, channels of a group, window. */
 bool onednn_filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
@@ -155,12 +157,39 @@ static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *p
     return onednn_plan_create(self, prep, &recipe, out);
 }
 
+/* Whether the app allows Winograd's algorithm and the convolution has a form for which oneDNN has
+ * it. `copy` would add to a result in oneDNN's layout. */
+static bool is_winograd(const struct bp_prep *prep, const struct conv *c)
+{
+    const struct bp_view *w = prep->in[1];
+
+    if (prep->size < offsetof(struct bp_prep, allow) + sizeof prep->allow) return false;
+    if (!(prep->allow & BP_ALLOW_WINOGRAD) || (c->epilogue && c->epilogue->copy)) return false;
+    if (w->rank != 4 || w->dtype != BP_F32 || prep->in[0]->shape[1] != w->shape[1]) return false;
+    for (int d = 0; d < 2; d++)
+        if (w->shape[d + 2] != 3 || c->window.step[d] != 1 || c->window.holes[d]) return false;
+    return true;
+}
+
+/* oneDNN has Winograd's algorithm for its own layouts only; it returns BP_ERR_UNSUPPORTED for few
+ * channels, and on processors without AVX-512. */
+static enum bp_status conv_winograd(struct cpu *self, const struct bp_prep *prep,
+                                    const struct conv *c, struct bp_plan *out)
+{
+    struct conv by = *c;
+
+    by.window.winograd = true;
+    return onednn_conv_make(self, prep, &by, CONV_ANY, out);
+}
+
 static enum bp_status conv_plan(struct cpu *self, const struct bp_prep *prep, const struct conv *c,
                                 struct bp_plan *out)
 {
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
+    if (is_winograd(prep, c)) status = conv_winograd(self, prep, c, out);
+    if (status != BP_ERR_UNSUPPORTED) return status;
     if ((onednn_channels_last(x) && onednn_channels_last(y)) || is_product(x, w, y))
         status = onednn_conv_make(self, prep, c, CONV_STAYS, out);
     else if (has_gaps(x) && onednn_channels_last(y))

@@ -27,16 +27,22 @@ static struct log onednn_listen(void)
     return t;
 }
 
+/* Restores standard output; the file can be read from its begin. */
+static void onednn_listened(struct log *t)
+{
+    fflush(stdout);
+    dup2(t->stdout_was, STDOUT_FILENO);
+    close(t->stdout_was);
+    rewind(t->file);
+}
+
 /* Returns how many primitives were created, and expects that none is a reference implementation. */
 static int expect_no_reference(struct log *t, const char *what)
 {
     char line[1024];
     int made = 0;
 
-    fflush(stdout);
-    dup2(t->stdout_was, STDOUT_FILENO);
-    close(t->stdout_was);
-    rewind(t->file);
+    onednn_listened(t);
     while (fgets(line, sizeof line, t->file)) {
         const char *kind = strstr(line, ",cpu,"), *name = kind ? strchr(kind + 5, ',') : NULL;
         if (!name || !strstr(line, "create")) continue;
@@ -242,4 +248,94 @@ Test(onednn, the_order_of_axes_does_not_change_a_convolution)
     free(got);
     bp_tensor_destroy(x);
     fixture_finish(&f);
+}
+
+/* ---- Winograd's algorithm ---- */
+
+enum { IMAGE = 64 * 20 * 20, FILTERS = 64 * 64 * 9 };
+
+/* The convolutions by Winograd's algorithm that oneDNN created, and whether it has the
+ * algorithm: version 2 with AVX-512. */
+struct winograd_seen {
+    int created;
+    bool has;
+};
+
+static struct winograd_seen winograd_log(struct log *t)
+{
+    struct winograd_seen seen = {0};
+    char line[1024];
+    bool two = false, wide = false;
+
+    onednn_listened(t);
+    while (fgets(line, sizeof line, t->file)) {
+        two |= strstr(line, "info,oneDNN v2") != NULL;
+        wide |= strstr(line, "info,cpu,isa:") && strstr(line, "AVX-512");
+        seen.created += strstr(line, "create") && strstr(line, "alg:convolution_winograd");
+    }
+    fclose(t->file);
+    seen.has = two && wide;
+    return seen;
+}
+
+/* relu(conv(x, w)) of 20 x 20 pixels and 64 channels, as a program. */
+static struct bp_program *winograd_program(struct fixture *f)
+{
+    struct bp_conv_attrs pad = bp_conv_defaults();
+    struct bp_tensor *w, *x, *c = NULL, *y = NULL;
+    struct bp_program *program;
+    struct bp_graph *graph;
+    float *value = malloc(FILTERS * sizeof *value);
+
+    for (int i = 0; i < FILTERS; i++) value[i] = (float)sin(i) / 24;
+    for (int i = 0; i < 6; i++) pad.pad[i] = i % 3 < 2;
+    w = tensor_of(f, BP_F32, 4, SHAPE(64, 64, 3, 3), value);
+    free(value);
+    OK(bp_tensor_freeze(w));
+    OK(bp_graph_create(f->core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 4, SHAPE(1, 64, 20, 20), &x));
+    OK(bp_op_conv(bp_graph_scope(graph), x, w, NULL, &pad, &c));
+    OK(bp_op_relu(bp_graph_scope(graph), c, &y));
+    OK(bp_graph_output(graph, y, "y"));
+    OK(bp_program_create(graph, f->device, &program));
+    bp_graph_destroy(graph);
+    bp_tensor_destroy(w), bp_tensor_destroy(x), bp_tensor_destroy(c), bp_tensor_destroy(y);
+    return program;
+}
+
+/* Runs the program under BP_ALLOW=`allow`. */
+static struct winograd_seen winograd_run(const char *allow, float *out)
+{
+    struct log log = onednn_listen();
+    static float image[IMAGE];
+    struct bp_tensor *x, *y = NULL;
+    struct bp_program *program;
+    struct fixture f;
+
+    setenv("BP_ALLOW", allow, 1);
+    f = onednn_begin();
+    for (int i = 0; i < IMAGE; i++) image[i] = (float)cos(3 * i);
+    x = tensor_of(&f, BP_F32, 4, SHAPE(1, 64, 20, 20), image);
+    program = winograd_program(&f);
+    OK(bp_program_run(program, f.stream, &x, 1, &y, 1));
+    OK(bp_tensor_read(f.stream, y, out, IMAGE * sizeof *out));
+    bp_tensor_destroy(x), bp_tensor_destroy(y);
+    bp_program_destroy(program);
+    fixture_finish(&f);
+    return winograd_log(&log);
+}
+
+/* The processes of tests are separate, so that the version is logged in the first run. */
+Test(onednn, winograd_is_used_only_if_it_is_allowed)
+{
+    static float direct[IMAGE], by[IMAGE];
+    struct winograd_seen without = winograd_run("none", direct), with;
+    double error = 0;
+
+    with = winograd_run("winograd", by);
+    cr_expect_eq(without.created, 0);
+    cr_expect_eq(with.created > 0, without.has, "%d created", with.created);
+    for (int i = 0; i < IMAGE; i++) error = fmax(error, fabs((double)direct[i] - by[i]));
+    cr_expect(error < 1e-4, "results differ by %g", error);
+    cr_expect_eq(error > 0, without.has, "roundings of another algorithm differ: %g", error);
 }

@@ -92,6 +92,13 @@ struct bp_launch { /* hot */
                             and offset. In this version always NULL */
 };
 
+/* Algorithms that an app may allow for its programs, beside those that keep operators' rules. */
+enum bp_allow {
+    BP_ALLOW_WINOGRAD = 1 /* convolutions by Winograd's algorithm: fewer multiplications, but
+                             roundings are coarser, and a NaN, an infinity or a very large number in
+                             an image changes results whose windows do not contain it */
+};
+
 /* One configuration, as prepare and accepts see it before any launch. Views have no data unless
  * BP_VIEW_CONSTANT is set. */
 struct bp_prep { /* parameters */
@@ -109,6 +116,8 @@ struct bp_prep { /* parameters */
      * rearrangement of one constant can share it, by this number and the address. NULL: the numbers
      * are not known. */
     const uint64_t *constant;
+
+    uint32_t allow; /* enum bp_allow: what the app allows; 0 for calls outside programs */
 };
 
 /* The result of prepare. plan does not change once it is made: several threads may launch it at the
