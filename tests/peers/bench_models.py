@@ -2,8 +2,8 @@
 """Measures whole models on cpu and in ONNX Runtime, by turns, for `./dev peers bench models`.
 
 networks.py writes known networks with random weights; the other models are files of packages. Each is measured with batches
-of 1 and 8, with 1 and 2 threads, and with its weights frozen and given as inputs (`open`); ONNX Runtime has all its
-optimisations, and both sides compute in f32. turns.py says how both sides are measured. Two more figures are of processes
+of 1 and 8, with 1 and 2 threads, and with its weights frozen and given as inputs (`open`), some also with Winograd's
+algorithm allowed; ONNX Runtime has all its optimisations, and both sides compute in f32. turns.py says how both sides are measured. Two more figures are of processes
 of their own: the time of load and first run, and by how many megabytes the process grew at most.
 """
 import os
@@ -15,17 +15,22 @@ import turns
 
 THREADS, BATCHES = (1, 2), (1, 8)
 FIRST_ROUNDS, WRITE_SECONDS = 5, 300
+FROZEN, OPEN, WINOGRAD = "frozen", "open", "frozen, Winograd"
+SETTINGS = {WINOGRAD: {"BP_ALLOW": "winograd"}}
 TARGET_FIRST, TARGET_PEAK = 1.0, 0.9
 WORDS, ONES, IMAGE, SMALL, ZERO = "words", "ones", "image", "small", "zero"
 
 
 class Model:
     """A model of the table. source: a network's name, or a file below site-packages. inputs: the inputs of a batch, each
-    (kind of values, extents behind the batch) or an integer. target: the ratio that it may take, without and with two threads."""
+    (kind of values, extents behind the batch) or an integer. target: the ratio that it may take, without and with two threads;
+    winograd: with Winograd's algorithm, None: not measured."""
 
-    def __init__(self, source, inputs, target, batches=BATCHES):
-        self.source, self.inputs, self.target, self.batches = source, inputs, target, batches
+    def __init__(self, source, inputs, target, winograd=None):
+        self.source, self.inputs, self.batches = source, inputs, BATCHES
         self.is_network = not source.endswith((".onnx", ".safetensors"))
+        self.target = {FROZEN: target, **({OPEN: target} if self.is_network else {}),
+                       **({WINOGRAD: winograd} if winograd else {})}
 
 
 def pictures(name, *extents):
@@ -43,8 +48,8 @@ def token_after(past):
 
 
 MODELS = {
-    "ResNet-50": Model("resnet50", pictures("x", 224, 224), 0.97),
-    "VGG-19": Model("vgg19", pictures("x", 224, 224), 0.98),
+    "ResNet-50": Model("resnet50", pictures("x", 224, 224), 0.97, 0.85),
+    "VGG-19": Model("vgg19", pictures("x", 224, 224), 0.98, 0.65),
     "DenseNet-121": Model("densenet121", pictures("x", 224, 224), 0.92),
     "BERT-base, 128 tokens": Model("bert_base", lambda n: {"ids": (WORDS, (n, 128)), "mask": (ONES, (n, 128))}, 0.82),
     "MiniLM, 128 tokens": Model(real_models.MODELS["minilm"][0], lambda n: {
@@ -53,7 +58,7 @@ MODELS = {
     "MobileNetV3-large": Model("mobilenet_v3", pictures("x", 224, 224), 0.90),
     "EfficientNet-B0": Model("efficientnet_b0", pictures("x", 224, 224), 0.90),
     "YOLOv8n (nudenet), 320x320": Model(real_models.MODELS["nudenet"][0], pictures("images", 320, 320), 0.92),
-    "U-Net, 256x256": Model("unet", pictures("x", 256, 256), 0.95),
+    "U-Net, 256x256": Model("unet", pictures("x", 256, 256), 0.95, 0.75),
     "PP-OCRv4 detector, 320x320": Model(real_models.MODELS["ocr-detector"][0], pictures("x", 320, 320), 0.95),
     "PP-OCRv4 recogniser, 48x320": Model(real_models.MODELS["ocr-recogniser"][0], pictures("x", 48, 320), 0.95),
     "Silero VAD, 16 kHz": Model(real_models.MODELS["silero"][0], speech, 1.0),
@@ -116,13 +121,13 @@ def prepare(peer, folder, model, is_open):
     return path, []
 
 
-def line_of(title, batch, is_open, threads, measured, text):
+def line_of(title, batch, variant, threads, measured, text):
     ours, theirs, _ = measured
     ratio, ratio_text = turns.ratio_of(measured)
-    target = MODELS[title].target
+    target = MODELS[title].target[variant]
     note = "" if text == "right" else f": {text}"
     note += ": missed" if ratio > target else ""
-    return (f"| {title} | {batch} | {'open' if is_open else 'frozen'} | {threads} | {1e3 * ours:.2f} | {1e3 * theirs:.2f} | "
+    return (f"| {title} | {batch} | {variant} | {threads} | {1e3 * ours:.2f} | {1e3 * theirs:.2f} | "
             f"{ratio_text}{note} | {target:.2f} |")
 
 
@@ -166,10 +171,10 @@ def bench_model(peer, folder, title, tables):
     model = MODELS[title]
     for batch in model.batches:
         script(peer, os.path.basename(__file__), folder, title, str(batch))
-    for is_open in (False, True) if model.is_network else (False,):
-        path, given = prepare(peer, folder, model, is_open)
+    for variant in model.target:
+        path, given = prepare(peer, folder, model, variant == OPEN)
         for threads in THREADS:
-            with turns.both(peer, folder, threads) as sides:
+            with turns.both(peer, folder, threads, SETTINGS.get(variant)) as sides:
                 for batch in model.batches:
                     measured = turns.measure(sides, "outputs", path, feeds_name(title, batch), *given)
                     text = turns.compare_outputs(peer, folder, "outputs")
@@ -177,8 +182,8 @@ def bench_model(peer, folder, title, tables):
                         peer.count.pass_()
                     else:
                         peer.count.fail(f"peers/models/{title}", text)
-                    tables.add(tables.lines, line_of(title, batch, is_open, threads, measured, text))
-            if not is_open:
+                    tables.add(tables.lines, line_of(title, batch, variant, threads, measured, text))
+            if variant == FROZEN:
                 tables.add(tables.first, measure_first(peer, folder, title, threads, path))
 
 

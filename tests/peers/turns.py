@@ -170,13 +170,13 @@ class ServerError(Exception):
 class Server:
     """One side of the measurement."""
 
-    def __init__(self, peer, side, folder, threads):
+    def __init__(self, peer, side, folder, threads, more=None):
         command = ["nice", "-n", "10", peer.python, os.path.abspath(__file__), side, folder]
         if side == "ours":
             command.append(library_of(peer.build))
         self.side = side
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **settings_of(peer.build, threads)})
+                                        env={**os.environ, **settings_of(peer.build, threads), **(more or {})})
 
     def ask(self, *words):
         """The number that the server returns. The server ends if it takes too long."""
@@ -233,9 +233,9 @@ def library_of(build):
 
 
 @contextlib.contextmanager
-def both(peer, folder, threads):
-    """{side: server} of both sides with that many threads."""
-    sides = {side: Server(peer, side, folder, threads) for side in ("ours", "theirs")}
+def both(peer, folder, threads, more=None):
+    """{side: server} of both sides with that many threads. more: further variables of their environments."""
+    sides = {side: Server(peer, side, folder, threads, more) for side in ("ours", "theirs")}
     try:
         yield sides
     finally:
