@@ -124,6 +124,12 @@ static const struct {
     {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},
     {"8x131x1+8x2x1+8x2x31", false, false, 1, DATA_PLAIN},
     {"8x131x1+8x2x1+8x2x31", false, false, 0.5, DATA_POSITIVE},
+    /* one query */
+    {"2x1x33+2x205x33+2x205x70", false, true, 0, DATA_PLAIN},
+    {"2x1x64+2x300x64+2x300x64+300", true, false, 0, DATA_PLAIN},
+    {"3x1x140+3x97x140+3x97x8+3x1x97", false, true, 0, DATA_PLAIN},
+    {"2x4x1x16+2x2x131x16+2x2x131x4+131", false, false, 1, DATA_WIDE},
+    {"1x1x9+1x11x9+1x11x4", false, true, 0, DATA_NONFINITE},
 };
 
 /* Queries that see no key: because of the mask, or causal with more queries than keys. */
@@ -140,6 +146,8 @@ static const struct {
     {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* every key of a block is hidden, block after
                                                         block */
     {"1x3x8+1x205x8+1x205x300+3x1", true, false},
+    {"3x1x5+3x2x5+3x2x7+3x1x2", false, true},
+    {"3x1x5+3x100x5+3x100x7+3x1x1", false, true},
 };
 
 /* Calls with a soft cap, a window or lengths: each alone, then together. */
@@ -174,6 +182,8 @@ static const struct {
     {"window.mask.bool", "2x4x9x5+2x2x11x5+2x2x11x3+9x11", false, true, 0, 0, {4, 2}, DATA_PLAIN},
     {"cap.window", "1x2x2+1x3x2+1x3x2", true, true, 2, 0.75, {1, 1}, DATA_PLAIN},
     {"cap.window.long", "2x2x70x9+2x1x205x9+2x1x205x9", true, false, 0, 4, {50, -1}, DATA_PLAIN},
+    {"cap.one", "2x1x16+2x131x16+2x131x4", false, true, 0, 2, {0, 0}, DATA_PLAIN},
+    {"window.one", "1x1x16+1x300x16+1x300x8", true, true, 0, 0, {100, -1}, DATA_PLAIN},
     {"length", "6x1x1x1+6x1x3x1+6x1x3x1+-+6", false, true, 0, 0, {0, 0}, DATA_PLAIN},
     {"length.small", "3x1x2x2+3x1x2x2+3x1x2x2+-+3", false, true, 2, 0, {0, 0}, DATA_PLAIN},
     {"length.heads", "6x4x9x5+6x2x11x5+6x2x11x3+-+6", false, true, 0, 0, {0, 0}, DATA_PLAIN},

@@ -4,7 +4,8 @@
  * works within a vector lane: k is read in place and broadcast, and queries are packed once. The
  * product with v has a row for each query: weights are broadcast, and rows of v are loaded as
  * vectors. Elements of half types, or with a last stride other than 1, are first copied to a table
- * of the computing type. */
+ * of the computing type. A single query, as in the decoding of text token by token, has no
+ * neighbours: its scores are dot products of rows, and lie side by side. */
 #ifndef BP_OPS_ATTENTION_KERNEL_HOST_H
 #define BP_OPS_ATTENTION_KERNEL_HOST_H
 
@@ -171,20 +172,20 @@ ATTENTION_FN void attention_cap(const struct attention_args *a, i64 n, int lanes
     }
 }
 
-/* Applies the mask, and sets scores to -infinity where a query may not see a key. */
+/* Applies the mask, and sets scores to -infinity where a query may not see a key. step: elements
+ * from the scores of a key to those of the next. */
 KFN void attention_hide(const struct attention_args *a, const struct attention_place *at,
-                        const void *mask, i64 begin, i64 n, acc *s)
+                        const void *mask, i64 begin, i64 n, acc *s, i64 step)
 {
     for (i64 r = 0; r < at->rows && (mask || a->left >= 0 || a->right >= 0); r++) {
         i64 first = attention_begin(a, at, at->first + r) - begin;
         i64 end = attention_end(a, at, at->first + r) - begin;
         i64 from = at->mask + r * a->mask.length + begin * a->mask.last;
         for (i64 j = 0; mask && j < n; j++)
-            s[j * ATTENTION_ROWS + r] =
-                attention_masked(a, s[j * ATTENTION_ROWS + r], mask, from + j * a->mask.last);
-        for (i64 j = 0; j < first && j < n; j++) s[j * ATTENTION_ROWS + r] = -acc_infinity();
-        for (i64 j = end < 0 ? 0 : end; j < n; j++)
-            s[j * ATTENTION_ROWS + r] = -acc_infinity();
+            s[j * step + r] =
+                attention_masked(a, s[j * step + r], mask, from + j * a->mask.last);
+        for (i64 j = 0; j < first && j < n; j++) s[j * step + r] = -acc_infinity();
+        for (i64 j = end < 0 ? 0 : end; j < n; j++) s[j * step + r] = -acc_infinity();
     }
 }
 
@@ -217,6 +218,20 @@ ATTENTION_FN void attention_exp(acc *s, i64 n, int lanes, acc *m, acc *sum, acc 
     for (int r = 0; r < lanes; r++) sum[r] = total[r];
 }
 
+/* The same for one query, whose scores lie side by side. */
+KFN void attention_exp_one(acc *s, i64 n, acc *m, acc *sum, acc *scale)
+{
+    acc top = *m, total = 0, shift;
+
+    for (i64 j = 0; j < n; j++) top = s[j] > top ? s[j] : top;
+    shift = attention_shift(top);
+    SIMD for (i64 j = 0; j < n; j++) s[j] = acc_exp_below(s[j] - shift);
+    for (i64 j = 0; j < n; j++) total += s[j];
+    *scale = acc_exp_below(*m - shift);
+    *sum = *sum * *scale + total;
+    *m = top;
+}
+
 /* The memory of a team: packed queries; the scores of a block; the sums; the block's part of k or v
  * where it must be copied; for each query its largest score, its sum of weights and its scale. */
 struct attention_work {
@@ -226,6 +241,7 @@ struct attention_work {
     _Alignas(64) acc table[ATTENTION_KEYS * ATTENTION_DEPTH];
     _Alignas(64) acc m[ATTENTION_ROWS], sum[ATTENTION_ROWS], scale[ATTENTION_ROWS];
     i64 lanes, o_row;
+    i64 step; /* elements from the scores of a key to those of the next */
 };
 
 /* Returns rows of n elements as rows of the computing type: the elements themselves if will_do and
@@ -237,6 +253,42 @@ KFN const acc *attention_rows_of(const elem *from, i64 *row, i64 last, i64 rows,
     attention_bring(w->table, from, *row, last, rows, n);
     *row = attention_lanes(n);
     return w->table;
+}
+
+/* The dot product of n elements. */
+KFN acc attention_dot(const acc *x, const acc *y, i64 n)
+{
+    attention_vec sum[2] = {{0}, {0}};
+    const attention_four *part = (const attention_four *)sum;
+    attention_four four = {0};
+    acc total = 0;
+    i64 i = 0;
+
+    for (; i + 2 * ATTENTION_LANES <= n; i += 2 * ATTENTION_LANES)
+        for (int v = 0; v < 2; v++) {
+            i64 at = i + v * ATTENTION_LANES;
+            sum[v] += *(const attention_vec *)(x + at) * *(const attention_vec *)(y + at);
+        }
+    for (int v = 0; v < 2 * VECTOR / 16; v++) four += part[v];
+    for (int v = 0; v < ATTENTION_SQUARE; v++) total += four[v];
+    for (; i < n; i++) total += x[i] * y[i];
+    return total;
+}
+
+/* The scores of one query for n keys. */
+KFN void attention_scores_one(const struct attention_args *a, const elem *q, const elem *k, i64 n,
+                              struct attention_work *w)
+{
+    for (i64 d = 0; d < a->depth || !d; d += ATTENTION_DEPTH) {
+        i64 depth = a->depth - d < ATTENTION_DEPTH ? a->depth - d : ATTENTION_DEPTH;
+        i64 row = a->k.length;
+        const acc *keys;
+        attention_bring(w->pack, q + d * a->q.last, 0, a->q.last, 1, depth);
+        for (i64 i = 0; i < depth; i++) w->pack[i] *= number(a->scale);
+        keys = attention_rows_of(k + d * a->k.last, &row, a->k.last, n, depth, 1, w);
+        for (i64 j = 0; j < n; j++)
+            w->s[j] = (d ? w->s[j] : 0) + attention_dot(w->pack, keys + j * row, depth);
+    }
 }
 
 /* Packs the queries for the depths begin to begin + n - 1. */
@@ -273,13 +325,35 @@ KFN void attention_values(const struct attention_args *a, const struct attention
 {
     for (i64 c = 0; c < at->width; c += ATTENTION_COLUMNS) {
         i64 columns = at->width - c < ATTENTION_COLUMNS ? at->width - c : ATTENTION_COLUMNS;
-        struct attention_product p = {.a = w->s, .a_row = 1, .a_step = ATTENTION_ROWS,
+        struct attention_product p = {.a = w->s, .a_row = 1, .a_step = w->step,
                                       .b_row = a->v.length, .c = w->o + c, .c_row = w->o_row,
                                       .m = at->rows, .n = n, .scale = w->scale};
         p.b = attention_rows_of(v + c * a->v.last, &p.b_row, a->v.last, n, columns,
                                 columns % ATTENTION_LANES == 0, w);
         attention_product(&p, attention_lanes(columns));
     }
+}
+
+/* Computes the weights of n keys from `begin` on. */
+KFN void attention_weights(const struct attention_args *a, const struct attention_place *at,
+                           const elem *q, const elem *k, const void *mask, i64 begin, i64 n,
+                           struct attention_work *w)
+{
+    i64 rows = at->rows;
+
+    if (rows == 1) {
+        attention_scores_one(a, q, k, n, w);
+        if (a->softcap != 0) attention_cap(a, 1, (int)n, w->s);
+        attention_hide(a, at, mask, begin, n, w->s, 1);
+        attention_exp_one(w->s, n, w->m, w->sum, w->scale);
+        return;
+    }
+    attention_scores(a, rows, q, k, n, w);
+    if (a->softcap != 0 && rows <= ATTENTION_LANES) attention_cap(a, n, ATTENTION_LANES, w->s);
+    else if (a->softcap != 0) attention_cap(a, n, ATTENTION_ROWS, w->s);
+    attention_hide(a, at, mask, begin, n, w->s, ATTENTION_ROWS);
+    if (rows <= ATTENTION_LANES) attention_exp(w->s, n, ATTENTION_LANES, w->m, w->sum, w->scale);
+    else attention_exp(w->s, n, ATTENTION_ROWS, w->m, w->sum, w->scale);
 }
 
 KFN void attention_rows(const struct attention_args *a, const struct attention_place *at, elem *y,
@@ -290,7 +364,8 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
 
     w.lanes = attention_lanes(rows);
     w.o_row = attention_lanes(at->width);
-    if (a->depth <= ATTENTION_DEPTH) attention_queries(a, rows, q, 0, a->depth, &w);
+    w.step = rows == 1 ? 1 : ATTENTION_ROWS;
+    if (a->depth <= ATTENTION_DEPTH && rows > 1) attention_queries(a, rows, q, 0, a->depth, &w);
     for (i64 i = 0; i < rows * w.o_row; i++) w.o[i] = 0;
     for (i64 r = 0; r < ATTENTION_ROWS; r++) {
         w.m[r] = -acc_infinity();
@@ -298,12 +373,7 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
     }
     for (i64 begin = attention_begin(a, at, at->first); begin < end; begin += ATTENTION_KEYS) {
         i64 n = end - begin < ATTENTION_KEYS ? end - begin : ATTENTION_KEYS;
-        attention_scores(a, rows, q, k + begin * a->k.length, n, &w);
-        if (a->softcap != 0 && rows <= ATTENTION_LANES) attention_cap(a, n, ATTENTION_LANES, w.s);
-        else if (a->softcap != 0) attention_cap(a, n, ATTENTION_ROWS, w.s);
-        attention_hide(a, at, mask, begin, n, w.s);
-        if (rows <= ATTENTION_LANES) attention_exp(w.s, n, ATTENTION_LANES, w.m, w.sum, w.scale);
-        else attention_exp(w.s, n, ATTENTION_ROWS, w.m, w.sum, w.scale);
+        attention_weights(a, at, q, k + begin * a->k.length, mask, begin, n, &w);
         attention_values(a, at, v + begin * a->v.length, n, &w);
     }
     for (i64 r = 0; r < rows; r++) {
