@@ -98,18 +98,24 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
     return false;
 }
 
-bool bp_select_has_dtype(const struct bp_device *device, const struct bp_opdef *row,
-                         uint32_t dtype)
+bool bp_select_has_priority(const struct bp_device *device, const struct bp_opdef *row,
+                            uint32_t dtype, int32_t least)
 {
     const struct bp_plugin_entry *entry = device->entry;
     uint32_t n;
     const struct bp_kernel **rows = rows_of(device, row, &n);
 
     for (uint32_t i = 0; i < n; i++)
-        if (rows[i]->types[BP_VAR_T] >> dtype & 1 &&
+        if (rows[i]->types[BP_VAR_T] >> dtype & 1 && rows[i]->priority >= least &&
             !entry->kernel_reason[rows[i] - entry->kernel])
             return true;
     return false;
+}
+
+bool bp_select_has_dtype(const struct bp_device *device, const struct bp_opdef *row,
+                         uint32_t dtype)
+{
+    return bp_select_has_priority(device, row, dtype, INT32_MIN);
 }
 
 static bool is_wanted(const struct bp_invocation *inv, const struct bp_kernel *k)

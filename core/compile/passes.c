@@ -10,6 +10,7 @@
 const struct bp_pass bp_pass_list[] = {
     {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean},
     {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise},
+    {"attention", "replaces two products with a softmax between by attention", bp_pass_attention},
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions beside them",
      bp_pass_affine},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold},

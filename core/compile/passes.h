@@ -35,6 +35,7 @@ enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device
 /* The passes; each one's file has its name. */
 enum bp_status bp_pass_clean(struct bp_compilation *c);
 enum bp_status bp_pass_recognise(struct bp_compilation *c);
+enum bp_status bp_pass_attention(struct bp_compilation *c);
 enum bp_status bp_pass_affine(struct bp_compilation *c);
 enum bp_status bp_pass_fold(struct bp_compilation *c);
 enum bp_status bp_pass_product(struct bp_compilation *c);

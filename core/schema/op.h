@@ -200,6 +200,9 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags);
  * dtype. */
 bool bp_select_has_dtype(const struct bp_device *device, const struct bp_opdef *row,
                          uint32_t dtype);
+/* The same for rows of at least this priority. */
+bool bp_select_has_priority(const struct bp_device *device, const struct bp_opdef *row,
+                            uint32_t dtype, int32_t least);
 
 /* Whether an input of the call is broadcast: its shape is not that of output 0. Only operators that
  * broadcast have such inputs. */

@@ -2,7 +2,7 @@
 """Rules that passes of the compiler keep, each as a way to break it: the name, the file, a text that stands there exactly
 once, its replacement, and the program of tests/compile that must notice (pass_mutants.py)."""
 MATCH, ATTRS, RECOGNISE = "core/compile/pattern_match.c", "core/compile/pattern_attrs.c", "core/compile/pass_recognise.c"
-PRODUCT = "core/compile/pass_product.c"
+PRODUCT, ATTENTION = "core/compile/pass_product.c", "core/compile/pass_attention.c"
 LAYOUT, LAYOUTS = "core/compile/pass_layout.c", "core/compile/layouts.c"
 AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
@@ -57,6 +57,9 @@ PASSES = [
     ("the shift of scale is lost", AFFINE_NODE, "if (attrs->bias != 0) terms.shift = affine_number(c, a->dtype, attrs->bias);", "", "affine"),
     ("half types are merged", AFFINE_NODE, "if ((out->dtype != BP_F32 && out->dtype != BP_F64) || type->view.rank < 2 ||",
      "if (type->view.rank < 2 ||", "affine"),
+    ("the divisor of scores is a factor", ATTENTION, "divides ? 1 / match->number[at] : match->number[at]", "match->number[at]",
+     "attention"),
+    ("the scale of scores may be 0", ATTENTION, "isfinite(*out) && *out != 0", "isfinite(*out)", "attention"),
     ("the scale of a norm is replaced", AFFINE, "scale = scale ? MAKE(c, mul, NULL, scale, factor) : factor;", "scale = factor;", "affine"),
     ("the scale of a norm may become infinite", AFFINE, "return scale * bounds.factor <= FLT_MAX &&", "(void)scale;\n    return", "affine"),
     ("the bias of a norm may become infinite", AFFINE,
