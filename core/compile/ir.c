@@ -110,6 +110,7 @@ void bp_ir_destroy(struct bp_ir *ir)
         free(ir->node[n].call.kernel);
         free(ir->node[n].call.in);
         free(ir->node[n].source);
+        free(ir->node[n].prefer);
     }
     for (uint32_t v = 0; v < ir->n_value; v++) {
         if (ir->value[v].folded) bp_folded_release(ir->value[v].constant);

@@ -23,6 +23,7 @@ struct bp_ir_value {
     bool updated;               /* of a root: a node updates its memory */
     bool returned;              /* of a root: an output of the graph lies in its memory */
     bool folded;                /* a constant that the compiler computed: see folded.h */
+    bool read;                  /* passes have read the contents of the constant */
     struct bp_tensor *constant; /* a reference */
 };
 
@@ -34,6 +35,7 @@ struct bp_ir_node {
     const char **source; /* owned: the names of the recorded nodes that this node replaces; the
                             recorded nodes own the texts. Empty: its own name only */
     uint32_t n_source;
+    char *prefer; /* owned: the kernel row to try first, or NULL */
 };
 
 /* The work of a pass. */

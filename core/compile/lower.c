@@ -358,6 +358,7 @@ static enum bp_status lower_node(struct bp_lowering *l)
     TRY(lower_operands(l, node));
     bp_ir_invocation(l->schedule->ir, node, l->inv);
     l->inv->kernel = node->kernel;
+    l->inv->prefer = l->schedule->ir->node[l->node].prefer;
     inv_set_inputs(l, node);
     return node->row->is_view ? lower_view(l, node) : lower_call(l, node);
 }
@@ -451,9 +452,11 @@ static void schedule_register(struct bp_schedule *s)
     bp_shrinker_register(s->device, &s->shrinker);
 }
 
-enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_schedule **out_schedule)
+enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
+                                  struct bp_schedule **out_schedule)
 {
-    struct bp_lowering l = {.schedule = calloc(1, sizeof *l.schedule),
+    struct bp_lowering l = {.tuner = tuner,
+                            .schedule = calloc(1, sizeof *l.schedule),
                             .inv = calloc(1, sizeof *l.inv)};
     enum bp_status status = bp_lower_no_memory();
 

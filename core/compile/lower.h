@@ -8,6 +8,7 @@
 
 struct bp_lowering {
     struct bp_schedule *schedule;
+    struct bp_tuner *tuner;    /* or NULL */
     struct bp_invocation *inv; /* of the current node */
     uint32_t node, next;       /* its number, and that of the node after it */
     uint32_t in[BP_FLAT_MAX], out[BP_FLAT_MAX]; /* its values, of the schedule */

@@ -152,12 +152,22 @@ enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint3
 enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device,
                           struct bp_schedule **out_schedule)
 {
+    const struct bp_compile_options none = {0};
+
+    return bp_compile_with(graph, device, &none, out_schedule);
+}
+
+enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *device,
+                               const struct bp_compile_options *options,
+                               struct bp_schedule **out_schedule)
+{
+    uint32_t n = options->no_passes ? 0 : bp_pass_count;
     struct bp_ir *ir;
     enum bp_status status;
 
     TRY(bp_ir_create(graph, device, &ir));
-    status = bp_passes_run(ir, bp_pass_list, bp_pass_count, true);
-    if (status == BP_OK) return bp_schedule_create(ir, out_schedule);
+    status = bp_passes_run(ir, bp_pass_list, n, true);
+    if (status == BP_OK) return bp_schedule_create(ir, options->tuner, out_schedule);
     bp_ir_destroy(ir);
     return status;
 }

@@ -5,6 +5,12 @@
 
 #include "schedule.h"
 
+/* The options of a compilation. */
+struct bp_compile_options {
+    bool no_passes;         /* nothing is rewritten, as by BP_PASSES=none */
+    struct bp_tuner *tuner; /* tuner.h; NULL: kernel rows are chosen by priority */
+};
+
 /* A graph that is being compiled. */
 struct bp_compilation {
     struct bp_ir *ir;
@@ -31,6 +37,9 @@ bool bp_pass_is_left_out(const struct bp_pass *pass);
 /* Compiles a graph for a device to a schedule. */
 enum bp_status bp_compile(const struct bp_graph *graph, struct bp_device *device,
                           struct bp_schedule **out_schedule);
+enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *device,
+                               const struct bp_compile_options *options,
+                               struct bp_schedule **out_schedule);
 
 /* The passes; each one's file has its name. */
 enum bp_status bp_pass_clean(struct bp_compilation *c);

@@ -160,6 +160,7 @@ bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *ou
 
     if (!bp_ir_is_frozen(ir, value) || t->view.count > most || !(dtypes >> t->view.dtype & 1))
         return false;
+    ir->value[value].read = true;
     data = t->view.data;
     if (!t->device->host_visible || t->view.flags & BP_VIEW_STRIDED) {
         copy = malloc((size_t)t->view.count * 8 + 1);

@@ -75,8 +75,10 @@ struct bp_schedule {
 
 /* lower.c: compiles an IR for dense inputs that are not frozen, and takes the IR over, also if it
  * fails. BP_ERR_UNSUPPORTED: a node cannot be scheduled (an extent depends on data, another device
- * runs it); any failure of preparing a node is returned too. */
-enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_schedule **out_schedule);
+ * runs it); any failure of preparing a node is returned too. tuner chooses kernel rows; or NULL. */
+struct bp_tuner;
+enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
+                                  struct bp_schedule **out_schedule);
 void bp_schedule_destroy(struct bp_schedule *schedule);
 
 /* arena.c: finds the lifetimes of the values, and offsets in the arena for those that lie there. */

@@ -174,7 +174,7 @@ static enum bp_status comparison_run(struct comparison *c, uint32_t n, struct re
         bp_ir_destroy(ir);
         return status;
     }
-    TRY(bp_schedule_create(ir, &schedule));
+    TRY(bp_schedule_create(ir, NULL, &schedule));
     status = bp_generator_set(c->generator, 1, 0);
     if (status == BP_OK && !bp_schedule_fits(schedule, c->stream, c->in, r->tensor))
         status = bp_error(BP_ERR_UNSUPPORTED, "its tensors overlap");
