@@ -32,16 +32,47 @@ static enum bp_status check_constants(const struct bp_graph *graph, const struct
 enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *device,
                                  struct bp_program **out_program)
 {
+    return bp_program_create_with(graph, device, NULL, out_program);
+}
+
+static enum bp_status check_options(const struct bp_program_options *o)
+{
+    if (o->size < sizeof *o || o->size > 4096)
+        return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->size is %zu: set it to "
+                        "sizeof(struct bp_program_options)", o->size);
+    if (o->flags & ~(uint32_t)BP_PROGRAM_NO_PASSES || o->zero)
+        return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->flags is %u, zero %u: "
+                        "expected flags of enum bp_program_flags and 0", o->flags, o->zero);
+    return BP_OK;
+}
+
+/* Sets what the options say, or the environment. */
+static enum bp_status set_options(struct bp_program *p, const struct bp_program_options *o)
+{
+    const char *cache = o && o->cache ? o->cache : bp_env_get("BP_PROGRAM_CACHE");
+
+    p->flags = o ? o->flags : 0;
+    if (!cache || !*cache) return BP_OK;
+    p->cache = strdup(cache);
+    return p->cache ? BP_OK : no_memory();
+}
+
+enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_device *device,
+                                      const struct bp_program_options *options,
+                                      struct bp_program **out_program)
+{
     struct bp_program *p;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_program) return bp_error(BP_ERR_INVALID, "bp_program_create: out_program is NULL");
+    if (options) TRY(check_options(options));
     TRY(check_constants(graph, device));
     p = bp_handle_alloc(sizeof *p);
     if (!p) return no_memory();
     p->place = calloc(graph->n_input + graph->n_output + 1, sizeof(struct bp_tensor *));
-    if (!p->place) {
+    if (!p->place || set_options(p, options)) {
+        free(p->place);
         free(p);
         return no_memory();
     }
@@ -82,6 +113,7 @@ void bp_program_destroy(struct bp_program *p)
     bp_device_release(p->device);
     free(p->place);
     free(p->written);
+    free(p->cache);
     free(p);
 }
 

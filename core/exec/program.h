@@ -29,6 +29,10 @@ struct bp_program {
     char uncompiled[512];           /* why there is no schedule, if uncompilable */
     enum bp_status failure;       /* of the compilation that `uncompiled` is about */
     struct bp_schedule_watch watch;
+    uint32_t flags;                 /* enum bp_program_flags */
+    char *cache;                    /* owned: the folder of files, or NULL */
+    bool loaded;                    /* the schedule was made from a file */
+    char cached[512];               /* what happened to the file in the folder */
 };
 
 static inline bool bp_program_is(const struct bp_program *p)
@@ -39,6 +43,14 @@ static inline bool bp_program_is(const struct bp_program *p)
 /* program_seen.c: compiles the graph, unless that was tried before. A failure is no failure of the
  * call, so the thread's previous message is restored. Called with the program locked. */
 void bp_program_make_schedule(struct bp_program *p);
+
+/* program_kept.c: fills the options of the program's compilation. bp_program_take compiles from the
+ * file in the cache folder, if there is one that fits; bp_program_keep writes that file. Both note
+ * in `cached` what happened; a failure is no failure of the program. Called with the program
+ * locked. */
+struct bp_compile_options bp_program_compilation(const struct bp_program *p);
+bool bp_program_take(struct bp_program *p);
+void bp_program_keep(struct bp_program *p);
 
 /* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis
  * order of src. */

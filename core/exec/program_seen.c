@@ -9,9 +9,15 @@
 
 static enum bp_status program_lower(struct bp_program *p)
 {
+    struct bp_compile_options options;
+
     if (bp_compile_checks("passes-values"))
         TRY(bp_passes_compare(p->graph, p->device, bp_pass_list, bp_pass_count));
-    return bp_compile(p->graph, p->device, &p->schedule);
+    if (bp_program_take(p)) return BP_OK;
+    options = bp_program_compilation(p);
+    TRY(bp_compile_with(p->graph, p->device, &options, &p->schedule));
+    bp_program_keep(p);
+    return BP_OK;
 }
 
 void bp_program_make_schedule(struct bp_program *p)
@@ -65,6 +71,8 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.compiled = p->compiled;
     info.not_compiled = p->why_not;
     info.recorded_nodes = p->graph->n_node;
+    info.loaded = p->loaded;
+    info.cache = p->cached;
     if (p->schedule) {
         info.launches = p->schedule->n_launch;
         info.arena = p->schedule->arena;

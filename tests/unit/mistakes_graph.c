@@ -2,6 +2,8 @@
 /* mistakes_graph.c: tables of wrong calls of graph.h and program.h. */
 #include "mistakes.h"
 
+#include <unistd.h>
+
 static uint64_t graph_create(const union value *a)
 {
     return bp_graph_create(a[0].p, a[1].p);
@@ -76,6 +78,27 @@ static uint64_t graph_decompose(const union value *a)
 static uint64_t program_create(const union value *a)
 {
     return bp_program_create(a[0].p, a[1].p, a[2].p);
+}
+
+static uint64_t program_create_with(const union value *a)
+{
+    return bp_program_create_with(a[0].p, a[1].p, a[2].cp, a[3].p);
+}
+
+static uint64_t program_save(const union value *a)
+{
+    enum bp_status status = bp_program_save(a[0].p, a[1].cp);
+
+    if (!status) unlink(a[1].cp);
+    return status;
+}
+
+/* The program is compiled, so a right call returns BP_ERR_BUSY. */
+static uint64_t program_load(const union value *a)
+{
+    enum bp_status status = bp_program_load(a[0].p, a[1].cp);
+
+    return status == BP_ERR_BUSY ? BP_OK : status;
 }
 
 static uint64_t program_destroy(const union value *a)
@@ -163,6 +186,11 @@ static const struct function functions[] = {
      .called = ""},
     {"bp_program_create", program_create,
      {HANDLE(T_GRAPH), HANDLE(T_DEVICE), OUT_OF(T_PROGRAM)}},
+    {"bp_program_create_with", program_create_with,
+     {HANDLE(T_GRAPH), HANDLE(T_DEVICE), OPTIONAL(NULL), OUT_OF(T_PROGRAM)},
+     .called = "bp_program_create"},
+    {"bp_program_save", program_save, {HANDLE(T_PROGRAM), POINTER("mistakes.program")}},
+    {"bp_program_load", program_load, {HANDLE(T_PROGRAM), POINTER("mistakes.program")}},
     {"bp_program_destroy", program_destroy, {HANDLE(T_PROGRAM)}, RETURNS_NOTHING},
     {"bp_program_run", program_run,
      {HANDLE(T_PROGRAM), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),

@@ -49,6 +49,25 @@ struct bp_program;
 BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *device,
                                         struct bp_program **out_program);
 
+enum bp_program_flags {
+    BP_PROGRAM_NO_PASSES = 1, /* the compiler rewrites nothing, as by BP_PASSES=none: each recorded
+                                 node runs as its own kernels */
+};
+struct bp_program_options { /* parameters: set size, zero the rest */
+    size_t size;
+    uint32_t flags;    /* enum bp_program_flags */
+    uint32_t zero;     /* 0 */
+    const char *cache; /* a folder, created if it does not exist, in which the library keeps what
+                          the compiler found for later programs, in this process or another one:
+                          see bp_program_save. "": none; NULL: that of BP_PROGRAM_CACHE, if it is
+                          set */
+};
+
+/* bp_program_create with options (NULL: none). */
+BP_API enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_device *device,
+                                             const struct bp_program_options *options,
+                                             struct bp_program **out_program);
+
 /* Destroys a program. Never blocks: the recording is freed when its replays have ended. */
 BP_API void bp_program_destroy(struct bp_program *program);
 
@@ -92,6 +111,10 @@ struct bp_program_info { /* output struct: set size before the call */
                             equal expressions share them */
     uint32_t recorded_nodes; /* nodes of the graph */
     uint32_t nodes;      /* nodes after the passes and the choice of kernels; 0: not compiled */
+    uint32_t loaded;     /* 1: the compiler's work was read from a file */
+    uint32_t zero;       /* 0 */
+    const char *cache;   /* what happened to the program's file in the cache folder ("loaded",
+                            "saved", or why not), "" without one; valid until the next run */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 
@@ -100,6 +123,25 @@ BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_
 /* Compiles the program now, for its runs on inline streams, unless a run has. Any thread may call
  * it. BP_ERR_UNSUPPORTED: it cannot be compiled, and the message states why. */
 BP_API enum bp_status bp_program_compile(struct bp_program *program);
+
+/* Writes what the compiler found to a file: the nodes after the passes and the kernel rows that
+ * they run on, but no contents of constants. The file appears as a whole or not at all; missing
+ * folders of the path are created. BP_ERR_NOT_READY: the program is not compiled
+ * (bp_program_compile). BP_ERR_INVALID, BP_ERR_NOT_FOUND: the file cannot be written. */
+BP_API enum bp_status bp_program_save(struct bp_program *program, const char *path);
+
+/* Compiles the program from a file of bp_program_save in place of running the passes. The file
+ * must come from an equal graph (nodes, names, types), and from the same device, driver, plugin,
+ * version of the library and settings; constants whose values decided what the passes did must have
+ * these values. Values that depend on constants only are computed again from the program's own
+ * constants, and kernels are prepared again. A failure changes nothing: the program can still be
+ * compiled.
+ *
+ * BP_ERR_NOT_FOUND: there is no such file. BP_ERR_INVALID: the file is stale, damaged, another
+ * user's, or writable for others; the message says which. BP_ERR_BUSY: the program is compiled
+ * already. A damaged or foreign file cannot harm the process, but a file that was made on purpose
+ * can describe another computation: load files that are as trustworthy as the app. */
+BP_API enum bp_status bp_program_load(struct bp_program *program, const char *path);
 
 /* A pass of the compiler. The texts are constant data. */
 struct bp_pass_info { /* output struct: set size before the call */

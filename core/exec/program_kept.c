@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program_kept.c: saves and loads what the compiler found for a program, in files of the app's
+ * choice and in the cache folder. */
+#include "program.h"
+
+#include "../compile/saved.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bp_compile_options bp_program_compilation(const struct bp_program *p)
+{
+    return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES};
+}
+
+static struct bp_digest kept_key(const struct bp_program *p)
+{
+    struct bp_compile_options options = bp_program_compilation(p);
+
+    return bp_saved_key(p->graph, p->device, &options);
+}
+
+/* Makes a schedule from a file. */
+static enum bp_status kept_load(struct bp_program *p, const char *path, struct bp_digest key,
+                                struct bp_schedule **out_schedule)
+{
+    unsigned char *bytes;
+    struct bp_ir *ir = NULL;
+    size_t n;
+    enum bp_status status;
+
+    TRY(bp_kept_file_read(path, BP_KEPT_PROGRAM, key, &bytes, &n));
+    status = bp_saved_read(p->graph, p->device, bytes, n, &ir);
+    free(bytes);
+    return status ? status : bp_schedule_create(ir, NULL, out_schedule);
+}
+
+static enum bp_status kept_save(const struct bp_program *p, const char *path, struct bp_digest key)
+{
+    struct bp_kept_writer w = {0};
+    enum bp_status status = bp_saved_write(p->schedule, p->graph, &w);
+
+    if (status == BP_OK) return bp_kept_file_write(path, BP_KEPT_PROGRAM, key, &w);
+    free(w.bytes);
+    return status;
+}
+
+/* ---- the cache folder ---- */
+
+static void kept_path(const struct bp_program *p, struct bp_digest key, char path[BP_KEPT_PATH])
+{
+    snprintf(path, BP_KEPT_PATH, "%.4000s/%016llx%016llx.program", p->cache,
+             (unsigned long long)key.a, (unsigned long long)key.b);
+}
+
+bool bp_program_take(struct bp_program *p)
+{
+    char *before, path[BP_KEPT_PATH];
+    struct bp_digest key;
+    enum bp_status status;
+
+    if (!p->cache) return false;
+    before = strdup(bp_error_message());
+    key = kept_key(p);
+    kept_path(p, key, path);
+    status = kept_load(p, path, key, &p->schedule);
+    p->loaded = status == BP_OK;
+    snprintf(p->cached, sizeof p->cached, "%s", status ? bp_error_message() : "loaded");
+    if (status && status != BP_ERR_NOT_FOUND)
+        bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program is compiled anew: %s",
+                    p->device->name, p->cached);
+    if (before) bp_error_write("%s", before);
+    free(before);
+    return p->loaded;
+}
+
+void bp_program_keep(struct bp_program *p)
+{
+    char *before, path[BP_KEPT_PATH];
+    struct bp_digest key;
+
+    if (!p->cache) return;
+    before = strdup(bp_error_message());
+    key = kept_key(p);
+    kept_path(p, key, path);
+    if (kept_save(p, path, key)) {
+        snprintf(p->cached, sizeof p->cached, "not saved: %s", bp_error_message());
+        bp_core_log(p->device->core, BP_LOG_WARN, "%s: a program is %s", p->device->name,
+                    p->cached);
+    } else {
+        char why[400];
+        snprintf(why, sizeof why, "%.390s", p->cached);
+        snprintf(p->cached, sizeof p->cached, "saved (%s)", why);
+    }
+    if (before) bp_error_write("%s", before);
+    free(before);
+}
+
+/* ---- files of the app ---- */
+
+enum bp_status bp_program_save(struct bp_program *p, const char *path)
+{
+    enum bp_status status;
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    if (!path || !*path) return bp_error(BP_ERR_INVALID, "bp_program_save: path is NULL or empty");
+    pthread_mutex_lock(&p->lock);
+    status = p->schedule ? kept_save(p, path, kept_key(p))
+                         : bp_error(BP_ERR_NOT_READY, "bp_program_save: the program is not "
+                                                      "compiled: call bp_program_compile");
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+enum bp_status bp_program_load(struct bp_program *p, const char *path)
+{
+    enum bp_status status = BP_OK;
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    if (!path || !*path) return bp_error(BP_ERR_INVALID, "bp_program_load: path is NULL or empty");
+    pthread_mutex_lock(&p->lock);
+    if (p->schedule)
+        status = bp_error(BP_ERR_BUSY, "bp_program_load: the program is compiled already");
+    else if (!p->device->is_inline)
+        status = bp_error(BP_ERR_UNSUPPORTED, "bp_program_load: %s has no inline streams",
+                          p->device->name);
+    else status = kept_load(p, path, kept_key(p), &p->schedule);
+    if (!status) {
+        p->loaded = true;
+        p->uncompilable = false;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
