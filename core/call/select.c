@@ -63,8 +63,7 @@ static const char *select_unfit(const struct bp_invocation *inv, const struct bp
     return NULL;
 }
 
-/* Returns the kernel rows of an operator, a part of the entry's list, best first. */
-static const struct bp_kernel **rows_of(const struct bp_device *device, const struct bp_opdef *row,
+const struct bp_kernel **bp_select_rows(const struct bp_device *device, const struct bp_opdef *row,
                                         uint32_t *out_n)
 {
     const struct bp_plugin_entry *entry = device->entry;
@@ -86,7 +85,7 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
 {
     const struct bp_plugin_entry *entry = inv->device->entry;
     uint32_t n;
-    const struct bp_kernel **rows = rows_of(inv->device, inv->row, &n);
+    const struct bp_kernel **rows = bp_select_rows(inv->device, inv->row, &n);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_kernel *k = rows[i];
@@ -103,7 +102,7 @@ bool bp_select_has_priority(const struct bp_device *device, const struct bp_opde
 {
     const struct bp_plugin_entry *entry = device->entry;
     uint32_t n;
-    const struct bp_kernel **rows = rows_of(device, row, &n);
+    const struct bp_kernel **rows = bp_select_rows(device, row, &n);
 
     for (uint32_t i = 0; i < n; i++)
         if (rows[i]->types[BP_VAR_T] >> dtype & 1 && rows[i]->priority >= least &&
@@ -210,7 +209,7 @@ static enum bp_status select_none(const struct bp_invocation *inv, const struct 
     size_t used = 0;
     uint32_t n, passed = 0;
 
-    row = rows_of(inv->device, inv->row, &n);
+    row = bp_select_rows(inv->device, inv->row, &n);
     for (uint32_t i = 0; i < n; i++) {
         const char *why;
         if (!is_wanted(inv, row[i])) continue;
@@ -238,7 +237,7 @@ static enum bp_status select_of(const struct bp_invocation *inv, const struct bp
     const struct bp_kernel **row;
     uint32_t n;
 
-    row = rows_of(inv->device, inv->row, &n);
+    row = bp_select_rows(inv->device, inv->row, &n);
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status;
         if ((inv->prefer && !strcmp(row[i]->name, inv->prefer)) != preferred) continue;

@@ -48,6 +48,7 @@ void bp_schedule_describe(const struct bp_schedule *s, uint32_t n, struct bp_lau
     out->op = l->step->row->info.name;
     out->kernel = l->step->kernel->name;
     out->fallback = l->step->kind;
+    out->tuned = l->tuned;
     out->n_in = l->step->launch.n_in;
     out->n_out = l->step->launch.n_out;
     out->workspace = l->workspace == BP_NO_VALUE ? 0 : s->value[l->workspace]->bytes;

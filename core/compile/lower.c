@@ -3,6 +3,8 @@
  * types that its inputs will have, and lists the launches of the prepared calls. */
 #include "lower.h"
 
+#include "tuner.h"
+
 #include <backplane/ops.h>
 
 #include <stdlib.h>
@@ -317,6 +319,15 @@ static enum bp_status lower_expansion(struct bp_lowering *l)
     return BP_OK;
 }
 
+/* A row that was measured goes before the one that a file names. */
+static void choose_row(struct bp_lowering *l)
+{
+    const char *row = l->tuner ? bp_tuner_choose(l->tuner, l->inv) : NULL;
+
+    l->tuned = row != NULL;
+    if (row) l->inv->prefer = row;
+}
+
 static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *node)
 {
     struct bp_schedule *s = l->schedule;
@@ -330,6 +341,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     TRY(check_updates(l, node, out));
     if (node->attrs) TRY(bp_attrs_copy(&node->row->info, node->attrs, &attrs));
     l->inv->attrs = attrs;
+    choose_row(l);
     status = bp_prepared_make(l->inv, &p);
     if (status) {
         free(attrs);

@@ -10,6 +10,7 @@ struct bp_lowering {
     struct bp_schedule *schedule;
     struct bp_tuner *tuner;    /* or NULL */
     struct bp_invocation *inv; /* of the current node */
+    bool tuned;                /* the tuner has chosen the row of the current node */
     uint32_t node, next;       /* its number, and that of the node after it */
     uint32_t in[BP_FLAT_MAX], out[BP_FLAT_MAX]; /* its values, of the schedule */
     uint32_t *number;          /* of each value of the IR: the schedule's value, or BP_NO_VALUE */

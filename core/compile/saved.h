@@ -17,6 +17,9 @@
  * files, kernel rows, settings. */
 void bp_saved_add_device(struct bp_digest *digest, const struct bp_device *device);
 
+/* Adds the values of an operator's attributes; attrs NULL: nothing. */
+void bp_saved_add_attrs(struct bp_digest *digest, const struct bp_opinfo *op, const void *attrs);
+
 /* The key of a graph's file: structure, types and names, without the contents of constants. */
 struct bp_digest bp_saved_key(const struct bp_graph *graph, const struct bp_device *device,
                               const struct bp_compile_options *options);

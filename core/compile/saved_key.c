@@ -68,7 +68,7 @@ static void key_value(struct bp_digest *d, const struct bp_value *v)
     bp_digest_add(d, v->constant->stride, v->constant->view.rank * sizeof *v->constant->stride);
 }
 
-static void key_attrs(struct bp_digest *d, const struct bp_opinfo *op, const void *attrs)
+void bp_saved_add_attrs(struct bp_digest *d, const struct bp_opinfo *op, const void *attrs)
 {
     for (uint32_t i = 0; attrs && i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
@@ -91,7 +91,7 @@ static void key_node(struct bp_digest *d, const struct bp_node *node)
     bp_digest_add_word(d, node->want);
     bp_digest_add(d, node->in, (node->n_in + node->n_out) * sizeof *node->in);
     bp_digest_add(d, node->in_at, (node->row->info.n_in + 1u) * sizeof *node->in_at);
-    key_attrs(d, &node->row->info, node->attrs);
+    bp_saved_add_attrs(d, &node->row->info, node->attrs);
 }
 
 struct bp_digest bp_saved_key(const struct bp_graph *g, const struct bp_device *device,

@@ -44,6 +44,7 @@ struct bp_scheduled_launch {
     uint32_t *value;              /* the inputs, then the outputs: numbers of values; BP_NO_VALUE:
                                      absent */
     uint32_t workspace;           /* a value, or BP_NO_VALUE */
+    bool tuned;                   /* the row was chosen by its measured time */
     bool is_special;              /* a fallback step, which is counted, or a random operator */
     uint64_t bytes;               /* that a fallback step writes */
     uint64_t blocks;              /* of random numbers that it draws */

@@ -30,6 +30,7 @@ struct bp_program {
     enum bp_status failure;       /* of the compilation that `uncompiled` is about */
     struct bp_schedule_watch watch;
     uint32_t flags;                 /* enum bp_program_flags */
+    struct bp_tuner *tuner;         /* during a compilation, or NULL */
     char *cache;                    /* owned: the folder of files, or NULL */
     bool loaded;                    /* the schedule was made from a file */
     char cached[512];               /* what happened to the file in the folder */
@@ -48,6 +49,8 @@ void bp_program_make_schedule(struct bp_program *p);
  * file in the cache folder, if there is one that fits; bp_program_keep writes that file. Both note
  * in `cached` what happened; a failure is no failure of the program. Called with the program
  * locked. */
+enum bp_status bp_program_tuner_begin(struct bp_program *p);
+void bp_program_tuner_end(struct bp_program *p);
 struct bp_compile_options bp_program_compilation(const struct bp_program *p);
 bool bp_program_take(struct bp_program *p);
 void bp_program_keep(struct bp_program *p);

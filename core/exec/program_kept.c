@@ -4,6 +4,7 @@
 #include "program.h"
 
 #include "../compile/saved.h"
+#include "../compile/tuner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,27 @@
 
 struct bp_compile_options bp_program_compilation(const struct bp_program *p)
 {
-    return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES};
+    return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES,
+                                       .tuner = p->tuner};
+}
+
+enum bp_status bp_program_tuner_begin(struct bp_program *p)
+{
+    bool measures = p->flags & BP_PROGRAM_TUNE;
+
+    return measures || p->cache ? bp_tuner_create(p->device, p->cache, measures, &p->tuner) : BP_OK;
+}
+
+void bp_program_tuner_end(struct bp_program *p)
+{
+    char *before = strdup(bp_error_message());
+
+    if (bp_tuner_destroy(p->tuner))
+        bp_core_log(p->device->core, BP_LOG_WARN, "%s: choices of kernels are not kept: %s",
+                    p->device->name, bp_error_message());
+    p->tuner = NULL;
+    if (before) bp_error_write("%s", before);
+    free(before);
 }
 
 static struct bp_digest kept_key(const struct bp_program *p)
@@ -33,7 +54,7 @@ static enum bp_status kept_load(struct bp_program *p, const char *path, struct b
     TRY(bp_kept_file_read(path, BP_KEPT_PROGRAM, key, &bytes, &n));
     status = bp_saved_read(p->graph, p->device, bytes, n, &ir);
     free(bytes);
-    return status ? status : bp_schedule_create(ir, NULL, out_schedule);
+    return status ? status : bp_schedule_create(ir, p->tuner, out_schedule);
 }
 
 static enum bp_status kept_save(const struct bp_program *p, const char *path, struct bp_digest key)
@@ -125,7 +146,9 @@ enum bp_status bp_program_load(struct bp_program *p, const char *path)
     else if (!p->device->is_inline)
         status = bp_error(BP_ERR_UNSUPPORTED, "bp_program_load: %s has no inline streams",
                           p->device->name);
-    else status = kept_load(p, path, kept_key(p), &p->schedule);
+    else status = bp_program_tuner_begin(p);
+    if (!status) status = kept_load(p, path, kept_key(p), &p->schedule);
+    bp_program_tuner_end(p);
     if (!status) {
         p->loaded = true;
         p->uncompilable = false;

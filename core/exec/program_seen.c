@@ -32,7 +32,9 @@ void bp_program_make_schedule(struct bp_program *p)
         return;
     }
     before = strdup(bp_error_message());
-    status = program_lower(p);
+    status = bp_program_tuner_begin(p);
+    if (status == BP_OK) status = program_lower(p);
+    bp_program_tuner_end(p);
     if (status) {
         p->uncompilable = status != BP_ERR_MEMORY; /* a later run may find memory */
         p->failure = status;

@@ -194,6 +194,9 @@ struct bp_choice {
 enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
+/* Returns the kernel rows of an operator, a part of the entry's list, best first. */
+const struct bp_kernel **bp_select_rows(const struct bp_device *device, const struct bp_opdef *row,
+                                        uint32_t *out_n);
 /* Whether the device has a kernel row for the call's dtypes that has all of these flags. */
 bool bp_select_has(const struct bp_invocation *inv, uint32_t flags);
 /* Whether the device has a usable kernel row for an operator of which type variable T is bound to a

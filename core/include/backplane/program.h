@@ -52,6 +52,12 @@ BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device
 enum bp_program_flags {
     BP_PROGRAM_NO_PASSES = 1, /* the compiler rewrites nothing, as by BP_PASSES=none: each recorded
                                  node runs as its own kernels */
+    BP_PROGRAM_TUNE = 2, /* where several kernel rows take a call, the compilation times them on
+                            tensors of the call's types and chooses the fastest, if it is faster
+                            than the row of highest priority by more than the spread; it takes
+                            longer. Choices are kept in the cache folder, and later programs with
+                            that folder take them, without this flag and without measuring. Rows
+                            may round differently */
 };
 struct bp_program_options { /* parameters: set size, zero the rest */
     size_t size;
@@ -185,6 +191,8 @@ struct bp_launch_info { /* output struct: set size before the call */
     uint64_t workspace;  /* bytes */
     uint64_t flops;      /* additions and multiplications of products and convolutions; 0: other
                             operators, whose time is that of their memory */
+    uint32_t tuned;      /* 1: the row was chosen by its measured time (BP_PROGRAM_TUNE) */
+    uint32_t zero;       /* 0 */
 };
 /* Describes launch number index, in the order in which they run. BP_ERR_NOT_FOUND: there is no such
  * launch; BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
