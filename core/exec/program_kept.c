@@ -87,7 +87,10 @@ bool bp_program_take(struct bp_program *p)
     kept_path(p, key, path);
     status = kept_load(p, path, key, &p->schedule);
     p->loaded = status == BP_OK;
-    snprintf(p->cached, sizeof p->cached, "%s", status ? bp_error_message() : "loaded");
+    snprintf(p->cached, sizeof p->cached, "%s",
+             status == BP_OK              ? "loaded"
+             : status == BP_ERR_NOT_FOUND ? ""
+                                          : bp_error_message());
     if (status && status != BP_ERR_NOT_FOUND)
         bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program is compiled anew: %s",
                     p->device->name, p->cached);
@@ -112,7 +115,7 @@ void bp_program_keep(struct bp_program *p)
     } else {
         char why[400];
         snprintf(why, sizeof why, "%.390s", p->cached);
-        snprintf(p->cached, sizeof p->cached, "saved (%s)", why);
+        snprintf(p->cached, sizeof p->cached, *why ? "saved (%s)" : "saved%s", why);
     }
     if (before) bp_error_write("%s", before);
     free(before);
