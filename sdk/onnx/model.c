@@ -123,7 +123,11 @@ static struct bp_model *new_model(struct bp_device *device, const struct bp_mode
         size_t size = options->size < sizeof *options ? options->size : sizeof *options;
         memcpy(&model->options, options, size);
     }
-    return model;
+    if (!model->options.cache) return model;
+    model->options.cache = strdup(model->options.cache);
+    if (model->options.cache) return model;
+    bp_model_destroy(model);
+    return NULL;
 }
 
 static enum bp_status model_done(struct bp_model *model, enum bp_status status,
@@ -139,6 +143,18 @@ enum bp_status onnx_check_model(const char *call, const struct bp_model *model)
     if (onnx_is_model(model)) return BP_OK;
     return onnx_error(BP_ERR_INVALID, "%s: expected a model, got %s", call,
                       model ? "another handle, or none" : "NULL");
+}
+
+static enum bp_status check_flags(const char *call, const struct bp_model_options *options)
+{
+    const uint32_t known = BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE;
+    size_t end = offsetof(struct bp_model_options, program_zero) + sizeof(uint32_t);
+
+    if (!options || options->size < end) return BP_OK;
+    if (!(options->program_flags & ~known) && !options->program_zero) return BP_OK;
+    return onnx_error(BP_ERR_INVALID, "%s: options->program_flags is %u, program_zero %u: expected "
+                      "flags of enum bp_program_flags and 0", call, options->program_flags,
+                      options->program_zero);
 }
 
 static enum bp_status check_share(const char *call, struct bp_device *device,
@@ -169,6 +185,7 @@ static enum bp_status check_load(const char *call, struct bp_device *device, con
     if (options && (options->size < 2 * sizeof(size_t) || options->size > STRUCT_MAX))
         return onnx_error(BP_ERR_INVALID, "%s: options->size is %zu: set it to sizeof(struct "
                           "bp_model_options)", call, options->size);
+    TRY(check_flags(call, options));
     return check_share(call, device, options);
 }
 
@@ -246,6 +263,7 @@ void bp_model_destroy(struct bp_model *model)
     onnx_defaults_finish(model);
     if (model->proto) onnx__model_proto__free_unpacked(model->proto, NULL);
     bp_stream_destroy(model->stream);
+    free((char *)(uintptr_t)model->options.cache);
     pthread_mutex_destroy(&model->planning);
     pthread_mutex_destroy(&model->lock);
     free(model);

@@ -192,7 +192,8 @@ struct bp_model {
     uint32_t n_slot, n_node, n_call, n_weight;
     uint64_t weight_bytes;
     uint64_t shared_bytes;       /* constants whose memory is that of options.share */
-    struct bp_model_options options; /* folder and share are NULL after the load */
+    struct bp_model_options options; /* folder and share are NULL after the load; cache
+                                       is owned */
     struct onnx_use use;         /* of the load */
     pthread_mutex_t planning;    /* held while a plan is made, before lock */
     uint64_t *hash;              /* by slot: of the bytes of a constant, for models that share it;
@@ -369,6 +370,10 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
                               const struct bp_model_value *in, size_t n_in, const uint8_t *want,
                               struct onnx_plan **out_plan);
 void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
+
+/* program.c: creates a program with the options of the model. */
+enum bp_status onnx_program_create(const struct bp_model *model, struct bp_graph *graph,
+                                   struct bp_program **out_program);
 
 /* program.c: runs the graph of a plan, by a program that no other run uses if there is one.
  * out_replayed: whether it was a replay; if not, reason gets the cause. */

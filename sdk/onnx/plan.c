@@ -172,7 +172,7 @@ static enum bp_status record_graph(struct bp_model *model, const struct onnx_use
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
     if (status == BP_OK) status = take_outputs(&run, plan);
     if (status == BP_OK) status = freeze_constants(plan, plan->graph);
-    if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->shared);
+    if (status == BP_OK) status = onnx_program_create(model, plan->graph, &plan->shared);
     if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
     *out_unknown = run.unknown;

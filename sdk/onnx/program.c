@@ -52,6 +52,16 @@ static void program_return(struct bp_model *model, struct onnx_plan *plan, struc
     pthread_mutex_unlock(&model->lock);
 }
 
+enum bp_status onnx_program_create(const struct bp_model *model, struct bp_graph *graph,
+                                   struct bp_program **out_program)
+{
+    const struct bp_program_options options = {.size = sizeof options,
+                                               .flags = model->options.program_flags,
+                                               .cache = model->options.cache};
+
+    return bp_program_create_with(graph, model->device, &options, out_program);
+}
+
 enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
                              struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
                              struct bp_tensor **out, size_t n_out, struct onnx_last *last)
@@ -69,7 +79,7 @@ enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
                  ONNX_PROGRAMS);
         return bp_graph_run(plan->graph, stream, in, n_in, out, n_out);
     }
-    if (!p->program) status = bp_program_create(plan->graph, model->device, &p->program);
+    if (!p->program) status = onnx_program_create(model, plan->graph, &p->program);
     if (status == BP_OK) status = bp_program_run(p->program, stream, in, n_in, out, n_out);
     program_return(model, plan, p, last);
     return status;

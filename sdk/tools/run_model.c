@@ -167,7 +167,9 @@ int run_open(struct run_model *r, const struct run_words *w)
                                        .fold_bytes = limit_of(w->fold_mib, 1 << 20),
                                        .run_bytes = limit_of(w->run_mib, 1 << 20),
                                        .rounds = limit_of(w->rounds, 1),
-                                       .time_ms = limit_of(w->seconds, 1000)};
+                                       .time_ms = limit_of(w->seconds, 1000),
+                                       .cache = w->cache,
+                                       .program_flags = w->tune ? BP_PROGRAM_TUNE : 0};
     enum bp_status opened;
     double begin;
 
@@ -280,6 +282,9 @@ int bp_cmd_run(int argc, char **argv)
         {"dump-passes", 0, BP_OPTION_FOLDER, "DIR",
          "write the program after each pass of the compiler, as text and for Graphviz",
          &w.dump},
+        {"cache", 0, BP_OPTION_TEXT, "DIR",
+         "read and write what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
+         &w.cache},
         {"max-fold", 0, BP_OPTION_NUMBER, "MIB",
          "refuse a model that makes more while it loads (default 1024 + 8 x weights)", &w.fold_mib},
         {"max-memory", 0, BP_OPTION_NUMBER, "MIB",

@@ -33,7 +33,8 @@ struct run_words {
     double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN if not given */
     uint64_t seed;                                     /* parsed from weights */
     struct run_roof peak; /* parsed from roof */
-    bool verify, json;
+    const char *cache; /* of the programs of the model; NULL if not given */
+    bool verify, json, tune;
 };
 
 /* The name of the command, for messages: "run", unless another command has set it. */

@@ -74,7 +74,7 @@ static void print_launch(struct bp_table *table, struct bp_program *program, uin
     cell[0] = bp_text_format("%u", n);
     cell[1] = bp_text_format("%.48s", l.node);
     cell[2] = bp_text_format("%s", l.op);
-    cell[3] = bp_text_format("%s", l.kernel);
+    cell[3] = bp_text_format("%s%s", l.kernel, l.tuned ? " (tuned)" : "");
     if (l.n_out && show_operand(program, n, l.n_in, &o)) {
         cell[4] = show_type(o.type);
         cell[5] = show_place(&o);
@@ -155,7 +155,9 @@ static void print_program(const struct run_model *r, struct bp_program *program,
         printf(", not compiled: runs go node by node: %s\n", why);
         return;
     }
-    printf(", %u after the passes, %u launches\n\n", info.nodes, info.launches);
+    printf(", %u after the passes, %u launches\n", info.nodes, info.launches);
+    if (*info.cache) printf("the program's file: %s\n", info.cache);
+    printf("\n");
     print_passes(program);
     printf("\n");
     print_memory(&info);
@@ -198,6 +200,7 @@ static cJSON *json_launch(struct bp_program *program, uint32_t n)
     bp_json_text(json, "node_operator", l.node_op);
     bp_json_text(json, "operator", l.op);
     bp_json_text(json, "kernel", l.kernel);
+    cJSON_AddBoolToObject(json, "tuned", l.tuned);
     cJSON_AddNumberToObject(json, "read", (double)l.read);
     cJSON_AddNumberToObject(json, "written", (double)l.written);
     cJSON_AddNumberToObject(json, "workspace", (double)l.workspace);
@@ -226,6 +229,8 @@ static void json_compiled(cJSON *json, struct bp_program *program)
         cJSON_AddNumberToObject(one, "nodes", pass.nodes);
         cJSON_AddItemToArray(passes, one);
     }
+    cJSON_AddBoolToObject(json, "loaded", info.loaded);
+    bp_json_text(json, "cache", info.cache);
     cJSON_AddNumberToObject(json, "recorded_nodes", info.recorded_nodes);
     cJSON_AddNumberToObject(json, "nodes", info.nodes);
     cJSON_AddNumberToObject(json, "unplanned_bytes", (double)info.unplanned);
@@ -302,6 +307,11 @@ int bp_cmd_program(int argc, char **argv)
         {"data", 0, BP_OPTION_TEXT, "DIR", "inputs with the types of DIR/input_N.pb", &w.data},
         {"shape", 0, BP_OPTION_TEXTS, "NAME=1x3x8",
          "extents of an input; what a model leaves open is 1 otherwise", &w.shapes},
+        {"tune", 0, BP_OPTION_FLAG, NULL,
+         "time the kernel rows that take each call, and keep the choices in the cache", &w.tune},
+        {"cache", 0, BP_OPTION_TEXT, "DIR",
+         "read and write what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
+         &w.cache},
         {"dot", 0, BP_OPTION_OUTPUT, "FILE", "write the launches as a graph for Graphviz", &dot},
         {"json", 0, BP_OPTION_FLAG, NULL, "print JSON", &w.json},
         {0},

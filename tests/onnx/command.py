@@ -314,6 +314,40 @@ def compiled(m):
     yield "bp passes --json", done, [p["name"] for p in json.loads(done.stdout)][0] == "clean"
 
 
+def kept(m):
+    """A folder keeps what the compiler found; bp program measures rows for it, bp run uses it."""
+    folder = os.path.join(m.path, "kept")
+    m.write("keeps", [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
+            {"x": [64, 64]}, {"y": [64, 64]}, [numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")])
+
+    def call(command, *words):
+        env = {**os.environ, "BP_STREAMS": "inline"}
+        env.pop("BP_PROGRAM_CACHE", None)
+        return subprocess.run([m.bp, command, os.path.join(m.path, "keeps.onnx"), *words], capture_output=True,
+                              text=True, check=False, timeout=50, env=env)
+
+    done = call("program", "--json")
+    yield "without a folder there is no file", done, json.loads(done.stdout)["cache"] == "" and not os.path.exists(folder)
+    done = call("program", "--json", "--cache", folder, "--tune")
+    first = json.loads(done.stdout)
+    names = sorted(n.rpartition(".")[2] for n in os.listdir(folder))
+    yield "a folder gets the program and the choices", done, first["cache"] == "saved" and not first["loaded"] and \
+        names == ["choices", "program"]
+    done = call("program", "--json", "--cache", folder)
+    second = json.loads(done.stdout)
+    yield "the next one is loaded, with the same kernels", done, second["loaded"] and \
+        [(n["kernel"], n["tuned"]) for n in second["launches"]] == [(n["kernel"], n["tuned"]) for n in first["launches"]]
+    done = call("run", "--cache", folder)
+    yield "bp run takes it", done, done.returncode == 0 and len(os.listdir(folder)) == 2
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "r+b") as file:
+            file.truncate(70)
+    done = call("program", "--json", "--cache", folder)
+    third = json.loads(done.stdout)
+    yield "damaged files are replaced", done, not third["loaded"] and "truncated or damaged" in third["cache"] and \
+        third["launches"][0]["tuned"] is False
+
+
 def fell_back(m, plugins):
     """Tests the table of calls for which the device has no kernel, as text and JSON, and the warning."""
     path = m.write("fallbacks", [kit.node("Exp", "x", "e"), kit.node("Exp", "e", "f"), kit.node("Neg", "f", "y")],
@@ -351,6 +385,7 @@ def results(m, plugins):
     yield from statuses(m)
     yield from profiled(m)
     yield from compiled(m)
+    yield from kept(m)
 
 
 def main():

@@ -60,6 +60,11 @@ struct bp_model_options { /* parameters: set size, zero the rest */
                                packed copies, if they have 1 KiB or more. The models may be
                                destroyed in any order. Another thread may run that model meanwhile.
                                The first such load reads that model's constants back once */
+    const char *cache;       /* of the programs that run the model, as in bp_program_options: a
+                                folder for what their compilation found, "" none, NULL that of
+                                BP_PROGRAM_CACHE. The load copies the text */
+    uint32_t program_flags;  /* enum bp_program_flags, of these programs */
+    uint32_t program_zero;   /* 0 */
 };
 
 /* Reads a model file and loads the model onto a device. The device may be destroyed before the
