@@ -51,6 +51,7 @@ static void drop_value(struct bp_graph *graph)
 {
     struct bp_value *v = &graph->value[--graph->n_value];
 
+    if (v->constant) bp_graph_drop_constant(graph, v->constant);
     bp_tensor_destroy(v->constant);
     free(v->type);
     bp_graph_drop_name(graph, v);
@@ -112,11 +113,7 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
     struct bp_type type = {.dtype = tensor->view.dtype, .rank = tensor->view.rank};
     char name[NAME_MAX_OWN];
 
-    for (uint32_t i = 0; i < graph->n_value; i++)
-        if (graph->value[i].constant == tensor) {
-            *out_value = i;
-            return BP_OK;
-        }
+    if (bp_graph_find_constant(graph, tensor, out_value)) return BP_OK;
     memcpy(type.shape, tensor->shape, sizeof type.shape);
     own_name(graph, "constant", graph->n_value, name);
     TRY(add_value(graph, &type, BP_VALUE_CONSTANT));
@@ -124,8 +121,12 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
         drop_value(graph);
         return BP_ERR_MEMORY;
     }
+    graph->value[graph->n_value - 1].constant = bp_tensor_retain(tensor);
+    if (bp_graph_note_constant(graph, graph->n_value - 1)) {
+        drop_value(graph);
+        return BP_ERR_MEMORY;
+    }
     *out_value = graph->n_value - 1;
-    graph->value[*out_value].constant = bp_tensor_retain(tensor);
     return BP_OK;
 }
 

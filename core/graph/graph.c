@@ -47,6 +47,7 @@ void bp_graph_release(struct bp_graph *graph)
 {
     if (atomic_fetch_sub_explicit(&graph->refs, 1, memory_order_acq_rel) != 1) return;
     bp_graph_forget_names(graph);
+    bp_graph_forget_constants(graph);
     for (uint32_t i = 0; i < graph->n_value; i++) {
         bp_tensor_destroy(graph->value[i].constant);
         free(graph->value[i].type);

@@ -40,6 +40,7 @@ struct bp_graph {
     uint32_t n_value, n_node, n_input, n_output;
     uint32_t room_value, room_node, room_input, room_output;
     void *names; /* names of its values if it has a core; a tree of tsearch */
+    void *constants; /* its tensors with their values; a tree of tsearch: constants.c */
     _Atomic uint32_t programs; /* programs of this graph: while there are any, the graph does not
                                   change */
 };
@@ -66,6 +67,14 @@ bool bp_graph_has_name(const struct bp_graph *graph, const char *name);
 enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, const char *name);
 void bp_graph_drop_name(struct bp_graph *graph, struct bp_value *v);
 void bp_graph_forget_names(struct bp_graph *graph);
+
+/* constants.c: finds the value of a constant by its tensor. bp_graph_note_constant adds the value,
+ * whose tensor is set; bp_graph_drop_constant forgets the value. */
+bool bp_graph_find_constant(const struct bp_graph *graph, const struct bp_tensor *tensor,
+                            uint32_t *out_value);
+enum bp_status bp_graph_note_constant(struct bp_graph *graph, uint32_t value);
+void bp_graph_drop_constant(struct bp_graph *graph, const struct bp_tensor *tensor);
+void bp_graph_forget_constants(struct bp_graph *graph);
 
 /* call/trace.c: adds an input value, and creates a symbolic tensor for it. */
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,

@@ -4,6 +4,7 @@
 #include "pass_kit.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -244,6 +245,48 @@ Test(lower, a_graph_of_20000_nodes_compiles_soon)
     for (int i = 0; i < BACK; i++) bp_tensor_destroy(kept[i]);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
+    text_finish(&g);
+}
+
+/* Records x + c for each of n constants. Returns the processor time. */
+static double timed_constants(struct text_graph *g, struct bp_tensor *const *constant, int n)
+{
+    struct bp_graph *graph;
+    struct bp_tensor *x;
+    double took;
+
+    OK(bp_graph_create(g->f.core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(1), &x));
+    took = lower_seconds();
+    for (int i = 0; i < n; i++)
+        bp_tensor_destroy(long_call(bp_graph_scope(graph), "add", x, constant[i]));
+    took = lower_seconds() - took;
+    bp_tensor_destroy(x);
+    bp_graph_destroy(graph);
+    return took;
+}
+
+/* Eight times the constants take about eight times the time; with a search through all
+ * values they take up to 64 times the time. */
+Test(lower, many_constants_are_recorded_soon)
+{
+    enum {
+        MANY = 24000,
+        FEW = MANY / 8
+    };
+    static struct bp_tensor *constant[MANY];
+    struct text_graph g = text_begin();
+    double few = INFINITY, many = INFINITY;
+
+    for (int i = 0; i < MANY; i++)
+        constant[i] = tensor_of(&g.f, BP_F32, 1, SHAPE(1), (float[]){(float)i});
+    for (int round = 0; round < 3; round++) {
+        few = fmin(few, timed_constants(&g, constant, FEW));
+        many = fmin(many, timed_constants(&g, constant, MANY));
+    }
+    cr_log_info("%d constants: %.4f s, %d: %.4f s of processor time", FEW, few, MANY, many);
+    cr_assert_lt(many, 24 * few, "%.4f s and %.4f s", few, many);
+    for (int i = 0; i < MANY; i++) bp_tensor_destroy(constant[i]);
     text_finish(&g);
 }
 
