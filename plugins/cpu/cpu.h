@@ -17,7 +17,7 @@ enum cpu_isa {
 };
 
 /* An instance. The fields before packs_lock are constant after create; packs_lock guards
- * `packs`. */
+ * the packs. */
 struct cpu {
     const struct bp_host *host;
     uint32_t isa;   /* enum cpu_isa: the machine's level, capped by BP_CPU_ISA */
@@ -25,6 +25,7 @@ struct cpu {
     uint32_t intel; /* 1: the processor is Intel's */
     pthread_mutex_t packs_lock;
     struct onednn_pack *packs; /* oneDNN's packed constants: onednn.h */
+    struct recurrent_pack *recurrent_packs; /* packed weights of recurrent layers: recurrent.h */
 };
 
 /* device.c, memory.c, copy.c, stream.c: the callbacks of runtime.h. */

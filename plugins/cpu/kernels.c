@@ -28,8 +28,8 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(operator), .name = "cpu_" #operator "_" #variant, .types = {T}, .flags = (set), \
      .priority = 100, .launch = cpu_##operator##_##variant, \
      .prepare = cpu_##operator##_##library##_prepare, .plan_destroy = cpu_##library##_plan_destroy},
-#define PLANNED(operator, variant, function, plan, destroy, T, set, isa) \
-    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T}, \
+#define PLANNED_I(operator, variant, function, plan, destroy, T, I, set, isa) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, 0, I}, \
      .flags = BP_KERNEL_DETERMINISTIC | (set), .priority = 10 * (isa), .launch = function, \
      .prepare = plan, .plan_destroy = destroy},
 #include "kernels.def"
@@ -42,7 +42,7 @@ static const struct {
 } known[] = {
 #define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) {number, isa, NULL},
 #define LIBRARY(op, variant, T, flags, library) {0, CPU_ISA_PORTABLE, cpu_##library##_usable},
-#define PLANNED(op, variant, launch, prepare, destroy, T, flags, isa) {0, isa, NULL},
+#define PLANNED_I(op, variant, launch, prepare, destroy, T, I, flags, isa) {0, isa, NULL},
 #include "kernels.def"
 };
 _Static_assert(sizeof known / sizeof *known == sizeof rows / sizeof *rows, "one for each row");

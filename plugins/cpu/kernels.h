@@ -37,7 +37,7 @@ typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, in
                                                   struct bp_plan *out); \
     enum bp_status cpu_##op##_##variant(const struct bp_launch *launch); \
     void cpu_##library##_plan_destroy(void *self, const struct bp_kernel *kernel, void *plan);
-#define PLANNED(op, variant, launch, prepare, destroy, T, flags, isa) \
+#define PLANNED_I(op, variant, launch, prepare, destroy, T, I, flags, isa) \
     enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_plan *out); \
     enum bp_status launch(const struct bp_launch *launch_); \
     void destroy(void *self, const struct bp_kernel *kernel, void *plan);

@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers, optimizers and quantisation, broken: see kernels.py."""
 KERNELS = [
+    ("lstm_layer packs the second order of gates as the first", "plugins/cpu/recurrent_plan.c",
+     "{{0, 1, 2, 3}, {0, 2, 3, 1}}",
+     "{{0, 1, 2, 3}, {0, 1, 2, 3}}",
+     "bp_cpu.so.p/recurrent_plan.c", "kernel/lstm_layer/f32-i64/*"),
+    ("gru_layer runs past the ends of sequences", "plugins/cpu/recurrent.c",
+     "return t < (v->dtype == BP_I32",
+     "return t <= (v->dtype == BP_I32",
+     "libcpu_f32_own.a.p/recurrent.c", "kernel/gru_layer/f32-i64/*"),
+    ("lstm_layer keeps the products of the first steps", "plugins/cpu/recurrent.c",
+     "s->gates + ((s->step - s->first) * c->batch + first) * each",
+     "s->gates + (s->step % s->count * c->batch + first) * each",
+     "libcpu_f32_own.a.p/recurrent.c", "kernel/lstm_layer/f32-i64/odd*"),
     ("normal turns the wrong way", "sdk/ops/random/kernel.h",
      "*z = r * ((quarter & 2) ? -second : second);",
      "*z = r * ((quarter & 2) ? second : -second);",

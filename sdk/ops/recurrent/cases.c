@@ -190,6 +190,29 @@ static struct kernel_case *recurrent_cases_layer(const struct case_builder *buil
     return made;
 }
 
+/* Adds layers of models that run step by step or over long sequences. `odd` has more steps than a
+ * kernel may multiply by the weights of x at a time, and units that fill no vectors. */
+static void recurrent_cases_models(const struct case_builder *builder)
+{
+    static const struct {
+        const char *variant;
+        int steps, batch, inputs, units, way;
+    } models[] = {
+        {"step", 1, 1, 128, 128, BIAS | RECURRENT_BIAS | STATES},
+        {"step8", 1, 8, 128, 128, BIAS | RECURRENT_BIAS | STATES | RESET_BEFORE},
+        {"steps", 100, 1, 16, 32, BIAS | RECURRENT_BIAS},
+        {"odd", 100, 3, 7, 33, BIAS | RECURRENT_BIAS | LENGTHS | REVERSE | RESET_BEFORE},
+    };
+
+    if (builder->dtype[0] != BP_F32) return;
+    for (int i = 0; i < COUNT(models); i++)
+        recurrent_cases_real(builder,
+                             recurrent_cases_layer(builder, models[i].steps, models[i].batch,
+                                                   models[i].inputs, models[i].units,
+                                                   models[i].way),
+                             1, models[i].variant);
+}
+
 void cases_recurrent_layer(struct case_builder *builder)
 {
     struct kernel_case *made;
@@ -217,6 +240,7 @@ void cases_recurrent_layer(struct case_builder *builder)
                             "long");
     recurrent_cases_real(
         builder, recurrent_cases_layer(builder, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1, "real");
+    recurrent_cases_models(builder);
     made = recurrent_cases_layer(builder, 3, 4, 5, 3, ways[2]);
     made->in[0].data = DATA_NONFINITE;
     recurrent_cases_end(builder, made, "nonfinite");

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recurrent_product.h: multiplies a few rows by one panel of packed weights (recurrent.h), for one
+ * float dtype (elem.h). */
+#ifndef CPU_RECURRENT_PRODUCT_H
+#define CPU_RECURRENT_PRODUCT_H
+
+#include <dialect/elem.h>
+
+typedef acc lane_vec __attribute__((vector_size(VECTOR), may_alias));
+
+enum {
+    UNITS = VECTOR / (int)sizeof(acc), /* units of a panel */
+    ROWS_MOST = VECTOR == 64 ? 4 : 2,  /* rows that are multiplied at a time: sums in registers */
+    CHAINS = 8,                        /* sums that hide the latency of an addition */
+};
+
+/* Adds the products to `to`: `rows` rows of n vectors, `to_row` elements apart. a: rows of k
+ * elements, a_row apart. b: the panel. Each product is summed before it is added: fewer roundings
+ * have the size of the whole. The sums of a single row are divided into `ways` sums. rows, n and
+ * ways are constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void product_block(const int rows, const int n,
+                                                                const int ways, const acc *a,
+                                                                int64_t a_row, int64_t k,
+                                                                const acc *b, acc *to,
+                                                                int64_t to_row)
+{
+    lane_vec sum[CHAINS > ROWS_MOST ? CHAINS : ROWS_MOST][4];
+    int64_t i = 0;
+
+    HOST_UNROLL
+    for (int r = 0; r < rows * ways; r++) HOST_UNROLL
+    for (int j = 0; j < n; j++) sum[r][j] = (lane_vec){0};
+    for (; i + ways <= k; i += ways) HOST_UNROLL
+    for (int w = 0; w < ways; w++, b += n * UNITS) HOST_UNROLL
+    for (int r = 0; r < rows; r++) HOST_UNROLL
+    for (int j = 0; j < n; j++)
+        sum[w * rows + r][j] += a[r * a_row + i + w] * ((const lane_vec *)b)[j];
+    for (; i < k; i++, b += n * UNITS) HOST_UNROLL
+    for (int r = 0; r < rows; r++) HOST_UNROLL
+    for (int j = 0; j < n; j++) sum[r][j] += a[r * a_row + i] * ((const lane_vec *)b)[j];
+    HOST_UNROLL
+    for (int w = 1; w < ways; w++) HOST_UNROLL
+    for (int j = 0; j < n; j++) sum[0][j] += sum[w][j];
+    HOST_UNROLL
+    for (int r = 0; r < rows; r++) HOST_UNROLL
+    for (int j = 0; j < n; j++) ((lane_vec *)(to + r * to_row))[j] += sum[r][j];
+}
+
+/* The same for any number of rows. n is a constant wherever this is inlined. */
+static inline __attribute__((always_inline)) void product_rows(int64_t rows, const int n,
+                                                               const acc *a, int64_t a_row,
+                                                               int64_t k, const acc *b, acc *to,
+                                                               int64_t to_row)
+{
+    for (; rows >= ROWS_MOST; rows -= ROWS_MOST, a += ROWS_MOST * a_row, to += ROWS_MOST * to_row)
+        product_block(ROWS_MOST, n, 1, a, a_row, k, b, to, to_row);
+    for (; rows > 0; rows--, a += a_row, to += to_row)
+        product_block(1, n, n > 2 ? 2 : CHAINS / n, a, a_row, k, b, to, to_row);
+}
+
+/* The same for 1 to 4 vectors. */
+static void product_panel(int64_t rows, int n, const acc *a, int64_t a_row, int64_t k, const acc *b,
+                          acc *to, int64_t to_row)
+{
+    switch (n) {
+    case 1: product_rows(rows, 1, a, a_row, k, b, to, to_row); break;
+    case 2: product_rows(rows, 2, a, a_row, k, b, to, to_row); break;
+    case 3: product_rows(rows, 3, a, a_row, k, b, to, to_row); break;
+    default: product_rows(rows, 4, a, a_row, k, b, to, to_row); break;
+    }
+}
+
+#endif
