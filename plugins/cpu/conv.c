@@ -172,6 +172,10 @@ static void conv_put(const struct tile *tile, int64_t *at, const acc *sum, const
     }
 }
 
+#ifndef ELEM_HALF
+#include "conv_columns.h"
+#endif
+
 static void conv_tile(void *arg, int64_t task)
 {
     const struct conv_call *call = arg;
@@ -191,6 +195,14 @@ static void conv_tile(void *arg, int64_t task)
     elem *c = call->c + group * p->c_group + i * p->c_row;
     _Alignas(64) acc sum[TILE_M * TILE_N];
 
+#ifndef ELEM_HALF
+    if (conv_has_few_columns(p)) {
+        conv_few_columns(p, tile.a, tile.image, tile.m, tile.n, j, sum);
+        grid_locate(p->c_column.extent, j, at);
+        conv_put(&tile, at, sum, bias, c);
+        return;
+    }
+#endif
     if (p->m <= FEW_ROWS && !p->taps_are_columns) conv_few_rows(&tile, sum);
     else gemm_tile(&(struct gemm){&tile, tile.m, tile.n, p->k, pack_a,
                                   p->taps_are_columns ? pack_taps : pack_positions}, sum);

@@ -152,6 +152,9 @@ void cases_conv(struct case_builder *builder)
               "2d.real");
     case_real(builder, conv_begin(builder, conv_cases_find("1d"), "2x33x131+40x33x3+40"), 1,
               "1d.real");
+    /* Few positions, and windows of more than 1024 elements. */
+    case_real(builder, conv_begin(builder, conv_cases_find("1d"), "1x600x5+43x600x3+43"), 1,
+              "1d.columns");
     conv_cases_orders(builder, "2x17x9x8+18x17x3x3+-", false);
     case_end(builder, case_begin(builder, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
     made = conv_begin(builder, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
