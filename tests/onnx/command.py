@@ -259,6 +259,35 @@ def profiled(m):
         "verified: 3 of 3" in done.stderr and "operator" in done.stderr
 
 
+def recurrent(m):
+    """Tests that an LSTM is one launch on the cpu, without copies around it, and that a loop of 100 steps over one is compiled."""
+    random, size = np.random.default_rng(1), 8
+    weights = [kit.const(name, random.standard_normal(shape).astype(np.float32))
+               for name, shape in (("w", (1, 4 * size, size)), ("r", (1, 4 * size, size)), ("b", (1, 8 * size)))]
+    state = [1, 1, size]
+
+    def launches(path):
+        done = subprocess.run([m.bp, "program", path, "--device", "cpu", "--json"], capture_output=True, text=True, check=False,
+                              timeout=50)
+        said = json.loads(done.stdout) if done.returncode == 0 else {}
+        return done, [n["operator"] for n in said.get("launches", [])] if said.get("compiled") else None
+
+    def cell(x):
+        return kit.node("LSTM", f"{x} w r b _ h c", "y h_next c_next", hidden_size=size)
+
+    done, made = launches(m.write("one_step", [cell("x")], {"x": state, "h": state, "c": state},
+                                  {"y": [1, 1, 1, size], "h_next": state, "c_next": state}, weights))
+    yield "one step of an LSTM is one launch", done, made == ["lstm_layer"]
+    body = kit.graph([cell("h"), kit.node("Identity", "on", "still")],
+                     [kit.info("i", TensorProto.INT64, []), kit.info("on", TensorProto.BOOL, []), kit.info("h", shape=state),
+                      kit.info("c", shape=state)],
+                     [kit.info("still", TensorProto.BOOL, []), kit.info("h_next", shape=state), kit.info("c_next", shape=state)])
+    done, made = launches(m.write("steps", [kit.node("Loop", "rounds yes h0 c0", "h_last c_last", body=body)],
+                                  {"h0": state, "c0": state}, {"h_last": state, "c_last": state},
+                                  [*weights, kit.const("rounds", 100, np.int64), kit.const("yes", True, np.bool_)]))
+    yield "a loop of 100 steps of an LSTM is compiled", done, made == ["lstm_layer"] * 100
+
+
 def compiled(m):
     """Tests bp program and bp run --dump-passes, and --profile of a program: nodes that a pass merged are one launch."""
     w = np.random.default_rng(1).standard_normal((16, 16, 3, 3)).astype(np.float32)
@@ -386,6 +415,7 @@ def results(m, plugins):
     yield from profiled(m)
     yield from compiled(m)
     yield from kept(m)
+    yield from recurrent(m)
 
 
 def main():
