@@ -17,6 +17,9 @@ enum {
     X_ROWS = 256,   /* rows of x that are multiplied at a time, about */
     X_TASK = 64,    /* rows of a task of this product */
     STATE_TASK = 8, /* sequences of a task of a step */
+    PLAIN_ROWS = 4, /* steps of all sequences for which weights are not packed at each launch */
+    PACK_STEPS = 4, /* fewer steps are faster decomposed than if many weights are packed for them */
+    PACK_MANY = 1 << 15,
 };
 
 /* A launch. length: the steps of a sequence, or NULL. */
@@ -84,15 +87,22 @@ static const struct bp_view *recurrent_in(const struct bp_view *const *in, int p
     return port < 0 ? NULL : in[port];
 }
 
-static void recurrent_pack(const struct recurrent_call *c, const struct recurrent_parts *p,
-                           const struct bp_view *const *in, acc *to)
+static void recurrent_pack_matrices(const struct recurrent_call *c, const struct recurrent_parts *p,
+                                    const struct bp_view *const *in, acc *to)
 {
-    const struct bp_view *recurrent_bias = recurrent_in(in, c->recurrent_bias);
     int vectors = state_vectors(c);
 
     pack_matrix(c, in[c->w], c->inputs, 0, c->gates, to + p->w);
     pack_matrix(c, in[c->r], c->units, 0, vectors, to + p->r);
     if (vectors < c->gates) pack_matrix(c, in[c->r], c->units, vectors, 1, to + p->last);
+}
+
+/* Packs biases and the peephole. */
+static void recurrent_pack_biases(const struct recurrent_call *c, const struct recurrent_parts *p,
+                                  const struct bp_view *const *in, acc *to)
+{
+    const struct bp_view *recurrent_bias = recurrent_in(in, c->recurrent_bias);
+
     memset(to + p->bias, 0, sizeof *to * (size_t)(p->all - p->bias));
     for (int g = 0; g < c->gates; g++) {
         bool apart = c->kind == RECURRENT_GRU && c->reset_after && g == 2;
@@ -116,10 +126,30 @@ static enum bp_status recurrent_plan_pack(struct cpu *self, struct recurrent_pla
     p->pack = recurrent_pack_find(self, &key);
     if (!p->pack) {
         p->pack = recurrent_pack_make(self, &key, sizeof(acc) * (uint64_t)p->parts.all);
-        if (p->pack) recurrent_pack(&p->call, &p->parts, prep->in, p->pack->data);
+        if (p->pack) {
+            recurrent_pack_matrices(&p->call, &p->parts, prep->in, p->pack->data);
+            recurrent_pack_biases(&p->call, &p->parts, prep->in, p->pack->data);
+        }
     }
     pthread_mutex_unlock(&self->packs_lock);
     return p->pack ? BP_OK : BP_ERR_MEMORY;
+}
+
+/* Whether weights are used for so few rows that packing would take longer than the products, and
+ * rows of weights are contiguous. */
+static bool recurrent_is_plain(const struct recurrent_call *c, const struct bp_prep *prep)
+{
+    return sizeof(elem) == sizeof(acc) && c->steps * c->batch <= PLAIN_ROWS &&
+           prep->in[c->w]->stride[1] == 1 && prep->in[c->r]->stride[1] == 1;
+}
+
+/* Whether packing many weights at each launch would take longer than a decomposition. */
+static bool recurrent_declines(const struct recurrent_plan *p)
+{
+    const struct recurrent_call *c = &p->call;
+
+    return sizeof(elem) == sizeof(acc) && !p->pack && !p->plain && c->steps < PACK_STEPS &&
+           c->gates * c->units * (c->inputs + c->units) >= PACK_MANY;
 }
 
 /* Adds a part of n elements to the workspace; parts begin at a multiple of 64 bytes. */
@@ -167,6 +197,11 @@ enum bp_status NAME(recurrent_prepare)(void *self, const struct bp_prep *prep, s
         cpu_recurrent_destroy(self, prep->kernel, p);
         return bp_fail(host, status, "cpu: no memory for the weights of %s", prep->kernel->op);
     }
+    p->plain = !p->pack && recurrent_is_plain(&p->call, prep);
+    if (recurrent_declines(p)) {
+        cpu_recurrent_destroy(self, prep->kernel, p);
+        return BP_ERR_UNSUPPORTED;
+    }
     out->plan = p;
     out->bytes = sizeof *p + (p->pack ? p->pack->bytes : 0);
     out->workspace = sizeof(acc) * (uint64_t)recurrent_plan_work(p);
@@ -200,6 +235,35 @@ static void recurrent_copy_x(struct recurrent *s)
         }
 }
 
+/* A product of rows with gates `gate` to gate + n - 1 of a panel: `weights` packed, or else the
+ * input `port`. */
+struct panel_product {
+    int64_t panel, rows, k, a_row, to_row;
+    int port, gate, n;
+    const acc *a, *weights;
+    acc *to;
+};
+
+static void recurrent_multiply(const struct recurrent *s, const struct panel_product *p)
+{
+#ifdef ELEM_HALF
+    (void)s; /* weights of half types are always packed */
+#else
+    const struct recurrent_call *c = s->call;
+    const struct bp_view *w = s->launch->in[p->port];
+    int64_t unit = p->panel * UNITS, m = c->units - unit < UNITS ? c->units - unit : UNITS;
+
+    for (int64_t r = 0; s->plan->plain && r < p->rows; r++)
+        for (int g = 0; g < p->n; g++)
+            product_plain(
+                m, (const elem *)w->data + (c->gate[p->gate + g] * c->units + unit) * w->stride[0],
+                w->stride[0], p->a + r * p->a_row, p->k, p->to + r * p->to_row + g * UNITS);
+    if (s->plan->plain) return;
+#endif
+    product_panel(p->rows, p->n, p->a, p->a_row, p->k, p->weights + p->panel * p->n * UNITS * p->k,
+                  p->to, p->to_row);
+}
+
 /* The products of x with one panel, for X_TASK rows. */
 static void recurrent_x_task(void *arg, int64_t task)
 {
@@ -212,8 +276,16 @@ static void recurrent_x_task(void *arg, int64_t task)
 
     for (int64_t i = 0; i < n; i++)
         memcpy(to + i * each, s->bias + panel * width, sizeof *to * (size_t)width);
-    product_panel(n, c->gates, s->x + row * c->inputs, c->inputs, c->inputs,
-                  s->w + panel * width * c->inputs, to, each);
+    recurrent_multiply(s, &(struct panel_product){.panel = panel,
+                                                  .rows = n,
+                                                  .k = c->inputs,
+                                                  .a_row = c->inputs,
+                                                  .to_row = each,
+                                                  .port = c->w,
+                                                  .n = c->gates,
+                                                  .a = s->x + row * c->inputs,
+                                                  .weights = s->w,
+                                                  .to = to});
 }
 
 /* Computes the products of x for the next steps. */
@@ -359,7 +431,7 @@ static void recurrent_state_task(void *arg, int64_t task)
     const acc *x = s->gates + ((s->step - s->first) * c->batch + first) * each +
                    panel * c->gates * UNITS;
     const acc *from = s->second ? s->reset : recurrent_state(s, 0);
-    const acc *weights = (s->second ? s->last : s->r) + panel * vectors * UNITS * c->units;
+    const acc *weights = s->second ? s->last : s->r;
     bool apart = c->kind == RECURRENT_GRU && c->reset_after;
 
     for (int64_t i = 0; i < n; i++) {
@@ -367,8 +439,17 @@ static void recurrent_state_task(void *arg, int64_t task)
         memcpy(to, x + i * each + skip * UNITS, sizeof *to * (size_t)(vectors * UNITS));
         if (apart) memcpy(to + 2 * UNITS, s->apart + panel * UNITS, sizeof *to * UNITS);
     }
-    product_panel(n, vectors, from + first * s->padded, s->padded, c->units, weights, a,
-                  vectors * UNITS);
+    recurrent_multiply(s, &(struct panel_product){.panel = panel,
+                                                  .rows = n,
+                                                  .k = c->units,
+                                                  .a_row = s->padded,
+                                                  .to_row = vectors * UNITS,
+                                                  .port = c->r,
+                                                  .gate = skip,
+                                                  .n = vectors,
+                                                  .a = from + first * s->padded,
+                                                  .weights = weights,
+                                                  .to = a});
     for (int64_t i = 0; i < n; i++)
         recurrent_unit(s, panel, first + i, a + i * vectors * UNITS, x + i * each);
 }
@@ -434,7 +515,8 @@ enum bp_status NAME(recurrent)(const struct bp_launch *launch)
                           .c = work + p->c,
                           .reset = work + p->reset,
                           .padded = p->panels * UNITS};
-    if (!p->pack) recurrent_pack(c, &p->parts, launch->in, weights);
+    if (!p->pack && !p->plain) recurrent_pack_matrices(c, &p->parts, launch->in, weights);
+    if (!p->pack) recurrent_pack_biases(c, &p->parts, launch->in, weights);
     recurrent_load(&s, c->h0, s.h);
     if (c->kind == RECURRENT_LSTM) recurrent_load(&s, c->c0, s.c);
     recurrent_run_steps(&s);

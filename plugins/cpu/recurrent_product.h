@@ -70,4 +70,46 @@ static void product_panel(int64_t rows, int n, const acc *a, int64_t a_row, int6
     }
 }
 
+#ifndef ELEM_HALF
+typedef acc plain_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
+
+enum {
+    PLAIN_MOST = 4
+}; /* rows of weights that are multiplied together */
+
+/* Adds the products of `many` rows of w, `step` elements apart, and the k elements of a to `to`.
+ * many is a constant wherever this is inlined. */
+static inline __attribute__((always_inline)) void product_plain_block(const int many, const elem *w,
+                                                                      int64_t step, const acc *a,
+                                                                      int64_t k, acc *to)
+{
+    plain_vec sum[PLAIN_MOST];
+    int64_t i = 0;
+
+    HOST_UNROLL
+    for (int r = 0; r < many; r++) sum[r] = (plain_vec){0};
+    for (; i + UNITS <= k; i += UNITS) HOST_UNROLL
+    for (int r = 0; r < many; r++)
+        sum[r] += *(const plain_vec *)(w + r * step + i) * *(const plain_vec *)(a + i);
+    for (int r = 0; r < many; r++) {
+        acc lane[UNITS];
+        for (int j = 0; j < UNITS; j++) lane[j] = sum[r][j];
+        for (int64_t j = i; j < k; j++) lane[j - i] += w[r * step + j] * a[j];
+        for (int half = UNITS / 2; half; half /= 2)
+            for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+        to[r] += lane[0];
+    }
+}
+
+/* Adds the products of m rows of weights that are not packed. */
+static void product_plain(int64_t m, const elem *w, int64_t step, const acc *a, int64_t k, acc *to)
+{
+    int64_t r = 0;
+
+    for (; r + PLAIN_MOST <= m; r += PLAIN_MOST)
+        product_plain_block(PLAIN_MOST, w + r * step, step, a, k, to + r);
+    for (; r < m; r++) product_plain_block(1, w + r * step, step, a, k, to + r);
+}
+#endif
+
 #endif
