@@ -27,6 +27,8 @@ struct matmul_line {
 /* Whether a product is a vector times a matrix that can be read in long streams. */
 bool matmul_is_line(const struct matmul *s, struct matmul_line *out);
 
+/* Products that share one side become one product of more rows or columns, if the strides of the
+ * other side and of the result permit. */
 void matmul_init(struct matmul *out, const struct bp_view *a, const struct bp_view *b,
                  const struct bp_view *c, const struct bp_matmul_attrs *attrs);
 

@@ -221,14 +221,18 @@ Test(cpu_kernels, sum_grad)
     each_row("sum_grad", run_sum_grad);
 }
 
-/* Batched products of m x k and k x n. once: a is one matrix for the whole batch. */
+/* Batched products of m x k and k x n. once: a (A_ONCE) or b (B_ONCE) is one matrix for the whole
+ * batch. */
+enum { A_ONCE = 1, B_ONCE = 2 };
 static const struct matmul_case {
     int64_t batch, m, k, n;
     int once, transpose_a, transpose_b;
 } matmul_cases[] = {
     {2, 3, 4, 5, 0, 0, 0},    {3, 1, 7, 1, 1, 0, 1},     {1, 73, 129, 65, 0, 1, 0},
     {2, 80, 70, 90, 1, 0, 1}, {1, 200, 40, 30, 0, 1, 1}, {2, 5, 0, 3, 0, 0, 0},
-    {0, 2, 3, 4, 0, 0, 0},    {9, 33, 40, 31, 0, 0, 0},
+    {0, 2, 3, 4, 0, 0, 0},    {9, 33, 40, 31, 0, 0, 0},  {8, 1, 70, 90, 2, 0, 0},
+    {5, 7, 60, 41, 2, 0, 1},  {6, 9, 50, 1, 2, 0, 0},    {7, 1, 80, 30, 1, 0, 1},
+    {3, 5, 90, 64, 2, 1, 0},
 };
 
 static void matmul_reference(const struct matmul_case *c, const struct tensor *a,
@@ -239,9 +243,10 @@ static void matmul_reference(const struct matmul_case *c, const struct tensor *a
     for (int64_t n = 0; n < out->view.count; n++) {
         int64_t at[3];
         tensor_index(out, n, at);
-        int64_t row[3] = {c->once ? 0 : at[0], c->transpose_a ? 0 : at[1],
+        int64_t row[3] = {c->once == A_ONCE ? 0 : at[0], c->transpose_a ? 0 : at[1],
                           c->transpose_a ? at[1] : 0};
-        int64_t column[3] = {at[0], c->transpose_b ? at[2] : 0, c->transpose_b ? 0 : at[2]};
+        int64_t column[3] = {c->once == B_ONCE ? 0 : at[0], c->transpose_b ? at[2] : 0,
+                             c->transpose_b ? 0 : at[2]};
         const double complex *x = a->value + tensor_number(a, row);
         const double complex *y = b->value + tensor_number(b, column);
         for (int64_t k = 0; k < c->k; k++, x += step_a, y += step_b) {
@@ -259,13 +264,13 @@ static int run_matmul(const struct bp_kernel *row, int dtype, enum layout layout
     for (size_t s = 0; s < sizeof matmul_cases / sizeof *matmul_cases; s++) {
         const struct matmul_case *c = &matmul_cases[s];
         struct tensor a, b, out;
-        int64_t first = c->once ? 1 : c->batch;
+        int64_t of_a = c->once == A_ONCE ? 1 : c->batch, of_b = c->once == B_ONCE ? 1 : c->batch;
 
         tensor_init(&a, dtype, layout, 1, 3,
-                    (int64_t[]){first, c->transpose_a ? c->k : c->m, c->transpose_a ? c->m : c->k});
+                    (int64_t[]){of_a, c->transpose_a ? c->k : c->m, c->transpose_a ? c->m : c->k});
         tensor_init(
             &b, dtype, DENSE, 2, 3,
-            (int64_t[]){c->batch, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n});
+            (int64_t[]){of_b, c->transpose_b ? c->n : c->k, c->transpose_b ? c->k : c->n});
         tensor_init(&out, dtype, layout, 3, 3, (int64_t[]){c->batch, c->m, c->n});
         tensor_clear(&out);
         matmul_reference(c, &a, &b, &out);
