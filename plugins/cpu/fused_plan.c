@@ -2,6 +2,7 @@
 /* fused_plan.c: plans `fused`: finds the span of each instruction, the layout of each operand and
  * the size of a tile. */
 #include "fused.h"
+#include "conv_own.h"
 #include "dtype.h"
 #include "kernels.h"
 #include <backplane/attrs.h>
@@ -87,6 +88,20 @@ static bool call_init(struct fused_call *c, const struct bp_fused_step *step, in
     memcpy(c->from, step->from, sizeof c->from);
     memcpy(c->number, step->number, sizeof c->number);
     return c->span != NULL;
+}
+
+bool cpu_span_find(const char *op, int level, const double *number, cpu_span **out_span,
+                   int *out_formula)
+{
+    struct bp_fused_step step = {0};
+    struct fused_call call;
+
+    memcpy(step.op, op, strlen(op) + 1); /* a name of the operator table */
+    memcpy(step.number, number, sizeof step.number);
+    if (!call_init(&call, &step, level, BP_F32)) return false;
+    *out_span = call.span;
+    *out_formula = call.op;
+    return true;
 }
 
 /* ---- operands ---- */

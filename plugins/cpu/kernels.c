@@ -32,6 +32,10 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T, 0, I}, \
      .flags = BP_KERNEL_DETERMINISTIC | (set), .priority = 10 * (isa), .launch = function, \
      .prepare = plan, .plan_destroy = destroy},
+#define BEFORE(operator, variant, function, plan, destroy, T, set, isa) \
+    {BP_OPROW(operator), .name = "cpu_" #operator #variant, .types = {T}, \
+     .flags = BP_KERNEL_DETERMINISTIC | (set), .priority = 200 + 10 * (isa), .launch = function, \
+     .prepare = plan, .plan_destroy = destroy},
 #include "kernels.def"
 };
 
@@ -43,6 +47,7 @@ static const struct {
 #define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) {number, isa, NULL},
 #define LIBRARY(op, variant, T, flags, library) {0, CPU_ISA_PORTABLE, cpu_##library##_usable},
 #define PLANNED_I(op, variant, launch, prepare, destroy, T, I, flags, isa) {0, isa, NULL},
+#define BEFORE(op, variant, launch, prepare, destroy, T, flags, isa) {0, isa, NULL},
 #include "kernels.def"
 };
 _Static_assert(sizeof known / sizeof *known == sizeof rows / sizeof *rows, "one for each row");

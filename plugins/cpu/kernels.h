@@ -41,6 +41,8 @@ typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, in
     enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_plan *out); \
     enum bp_status launch(const struct bp_launch *launch_); \
     void destroy(void *self, const struct bp_kernel *kernel, void *plan);
+#define BEFORE(op, variant, launch, prepare, destroy, T, flags, isa) \
+    PLANNED(op, variant, launch, prepare, destroy, T, flags, isa)
 #include "kernels.def"
 
 #endif

@@ -3,6 +3,7 @@
  * plugin's rows of add and of the activation run over the result while it is in the cache: oneDNN's
  * own activations turn NaN into 0 (relu, clip) or are not faster. Where the result of a convolution
  * is small, oneDNN adds the residual too: decision 0025. */
+#include "activation.h"
 #include "kernels.h"
 #include "onednn.h"
 #include "walk.h"
@@ -112,22 +113,6 @@ enum bp_status onednn_epilogue_run(const struct bp_launch *launch,
     return epilogue_views(launch, then, &result, &residual, &y);
 }
 
-static const char *const operators[] = {
-    [BP_ACTIVATION_RELU] = "relu",
-    [BP_ACTIVATION_LEAKY_RELU] = "leaky_relu",
-    [BP_ACTIVATION_CLIP] = "clip",
-    [BP_ACTIVATION_SIGMOID] = "sigmoid",
-    [BP_ACTIVATION_TANH] = "tanh",
-    [BP_ACTIVATION_HARD_SIGMOID] = "hard_sigmoid",
-    [BP_ACTIVATION_HARD_SWISH] = "hard_swish",
-    [BP_ACTIVATION_SILU] = "silu",
-    [BP_ACTIVATION_GELU] = "gelu",
-    [BP_ACTIVATION_GELU_TANH] = "gelu",
-    [BP_ACTIVATION_MISH] = "mish",
-    [BP_ACTIVATION_ELU] = "elu",
-    [BP_ACTIVATION_SOFTPLUS] = "softplus",
-};
-
 /* Whether elements have no gaps, in any order of the axes. */
 static bool epilogue_is_dense(const struct bp_view *v)
 {
@@ -152,11 +137,11 @@ static bool epilogue_is_flat(const struct bp_view *y, const struct bp_view *resi
 }
 
 /* Finds the rows of the epilogue. false: the plugin lacks one, as that of an activation that is
- * newer than the list above. */
+ * newer than the list of activation.h. */
 static bool epilogue_init(const struct cpu *self, const struct bp_prep *prep, int64_t activation,
                           double alpha, double beta, struct onednn_epilogue *out)
 {
-    const int n = sizeof operators / sizeof *operators;
+    const char *name = cpu_activation_name(activation);
     const struct bp_view *residual =
         prep->n_in > EPILOGUE_RESIDUAL ? prep->in[EPILOGUE_RESIDUAL] : NULL;
     uint8_t dtype = prep->in[0]->dtype;
@@ -170,8 +155,7 @@ static bool epilogue_init(const struct cpu *self, const struct bp_prep *prep, in
     if (residual) out->add = cpu_row_find(self, "add", dtype);
     if (residual && !out->add) return false;
     if (activation == BP_ACTIVATION_NONE) return true;
-    if (activation < n && operators[activation])
-        out->activate = cpu_row_find(self, operators[activation], dtype);
+    if (name) out->activate = cpu_row_find(self, name, dtype);
     return out->activate != NULL;
 }
 

@@ -117,6 +117,25 @@ static void conv_cases_orders(const struct case_builder *builder, const char *sh
     free(made);
 }
 
+/* Adds depthwise convolutions whose channels are innermost, and convolutions of one point, which
+ * have kernels of their own. */
+static void conv_cases_of_phones(const struct case_builder *builder)
+{
+    struct kernel_case *made;
+
+    for (int frozen = 0; frozen < 2; frozen++) {
+        made = conv_begin(builder, conv_cases_find("2d.depthwise"), "2x40x9x16+40x1x3x3+40");
+        made->attrs.conv.groups = 40;
+        made->in[0].layout = made->out = LAYOUT_LAST;
+        made->in[1].frozen = frozen;
+        case_end(builder, made, "2d.depthwise.last%s", frozen ? ".frozen" : "");
+        made = case_begin(builder, "3x37x1x1+70x37x1x1+70");
+        made->in[1].frozen = frozen;
+        case_end(builder, made, "2d.points%s", frozen ? ".frozen" : "");
+    }
+    case_real(builder, case_begin(builder, "1x240x1x1+120x240x1x1+120"), 1, "2d.points.real");
+}
+
 void cases_conv(struct case_builder *builder)
 {
     static const char *const laid_out[] = {"1d", "2d", "2d.all", "3d"};
@@ -137,6 +156,7 @@ void cases_conv(struct case_builder *builder)
         snprintf(name, sizeof name, "%s.laid", g->variant);
         case_layouts(builder, conv_begin(builder, g, shapes), name, false);
     }
+    conv_cases_of_phones(builder);
     /* Large enough for libraries, which have different kernels for these layouts. */
     for (int last = 0; last < 2; last++) {
         made = conv_begin(builder, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");

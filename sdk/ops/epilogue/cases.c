@@ -128,6 +128,63 @@ static void fused_conv_geometries(const struct case_builder *builder)
     case_end(builder, made, "last.depthwise");
 }
 
+/* A depthwise convolution, padded by half a window; stride and window are those of the name. */
+static struct kernel_case *depthwise_case(const struct case_builder *builder, const char *shapes,
+                                          const struct activation *of, int64_t stride,
+                                          int64_t pad)
+{
+    struct kernel_case *made = channels_innermost(conv_case(builder, shapes, of));
+    struct bp_fused_conv_attrs *a = &made->attrs.fused_conv;
+
+    a->groups = made->in[0].shape[1];
+    a->stride[0] = a->stride[1] = stride;
+    a->pad[0] = a->pad[1] = a->pad[3] = a->pad[4] = pad;
+    return made;
+}
+
+/* Networks for phones: depthwise convolutions whose channels and lines do not fill vectors and
+ * blocks, and squeeze blocks, which are convolutions of one point. */
+static void fused_conv_of_phones(const struct case_builder *builder)
+{
+    static const struct {
+        const char *variant, *shapes;
+        int64_t stride, pad;
+    } grids[] = {
+        {"depthwise.3", "2x40x9x16+40x1x3x3+40+-", 1, 1},
+        {"depthwise.3.step", "1x24x9x31+24x1x3x3+24+-", 2, 1},
+        {"depthwise.5", "1x56x15x14+56x1x5x5+-+-", 1, 2},
+        {"depthwise.5.step", "2x16x15x14+16x1x5x5+16+-", 2, 2},
+        {"depthwise.small", "1x33x2x3+33x1x5x5+33+-", 1, 2},
+        {"depthwise.no-pad", "1x48x5x17+48x1x3x3+48+-", 1, 0},
+    };
+    static const char *const point = "3x37x1x1+70x37x1x1+70+-";
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(activations); i++) {
+        const struct activation *of = &activations[i];
+        for (int bad = 0; bad < 2; bad++) {
+            made = depthwise_case(builder, grids[0].shapes, of, 1, 1);
+            if (bad) made->in[0].data = DATA_NONFINITE;
+            case_end(builder, made, "depthwise%s.%s", bad ? ".nonfinite" : "", of->name);
+            made = channels_innermost(conv_case(builder, point, of));
+            if (bad) made->in[0].data = DATA_NONFINITE;
+            case_end(builder, made, "points%s.%s", bad ? ".nonfinite" : "", of->name);
+        }
+    }
+    for (int i = 0; i < COUNT(grids); i++) {
+        made = depthwise_case(builder, grids[i].shapes, silu, grids[i].stride, grids[i].pad);
+        made->quick = true;
+        made->in[1].frozen = i % 2;
+        case_end(builder, made, "%s", grids[i].variant);
+    }
+    case_real(builder, depthwise_case(builder, "1x96x28x28+96x1x5x5+96+-", silu, 1, 2), 1,
+              "depthwise.real");
+    case_real(builder, channels_innermost(conv_case(builder, "1x960x1x1+240x960x1x1+240+-", relu)),
+              1, "points.real");
+    case_end(builder, channels_innermost(conv_case(builder, "1x130x1+5x130x1+-+-", silu)),
+             "points.1d");
+}
+
 void cases_fused_conv(struct case_builder *builder)
 {
     static const char *const point = "1x24x14x14+16x24x1x1+16+1x16x14x14";
@@ -145,6 +202,7 @@ void cases_fused_conv(struct case_builder *builder)
                      "2x3x5x6+4x3x3x3+4+-");
     with_activations(builder, conv_case, "last", window, "1x16x8x8+16x16x3x3+16+-");
     fused_conv_geometries(builder);
+    fused_conv_of_phones(builder);
     in_place(builder, channels_innermost(conv_case(builder, window, relu)), "last");
     in_place(builder, channels_innermost(conv_case(builder, point, none)), "last.point");
     in_place(builder, conv_case(builder, "1x3x7+4x3x3+4+1x4x5", relu), "small");
