@@ -58,6 +58,16 @@ KFN acc acc_exp(acc x)
 #endif
 }
 
+/* For x of at most 0. */
+KFN acc acc_exp_negative(acc x)
+{
+#ifdef ELEM_f64
+    return exp_f64(x);
+#else
+    return exp_negative_f32(x);
+#endif
+}
+
 /* For x of at most 0, in uses where a result below the normal numbers may be 0. */
 KFN acc acc_exp_below(acc x)
 {
@@ -107,7 +117,7 @@ KFN acc acc_abs(acc x)
 
 KFN acc acc_sigmoid(acc x)
 {
-    acc e = acc_exp(x < 0 ? x : -x);
+    acc e = acc_exp_negative(-acc_abs(x));
 
     return (x < 0 ? e : 1) / (1 + e);
 }
@@ -115,7 +125,7 @@ KFN acc acc_sigmoid(acc x)
 /* Returns log(1 + e^x). */
 KFN acc acc_softplus(acc x)
 {
-    return acc_relu(x) + FUNC(log1p)(acc_exp(x < 0 ? x : -x));
+    return acc_relu(x) + FUNC(log1p)(acc_exp_negative(-acc_abs(x)));
 }
 
 /* Returns softplus(beta x) / beta, or x if beta x is above threshold. */
@@ -192,7 +202,7 @@ KFN acc acc_gelu_tanh_slope(acc x)
 
     x = acc_clip(x, -100, 100); /* the slope is 0 or 1 long before these bounds */
     s = x * (root + part * (x * x));
-    e = acc_exp(s < 0 ? s : -s);
+    e = acc_exp_negative(-acc_abs(s));
     s = (s < 0 ? e : 1) / (1 + e);
     return s + x * (root + 3 * part * (x * x)) * (e / ((1 + e) * (1 + e)));
 }
