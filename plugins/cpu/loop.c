@@ -6,9 +6,13 @@
 #include "dtype.h"
 #include "move.h"
 #include "stream_store.h"
+#include <string.h>
 
 /* Size of a buffer in bytes: all buffers together stay in the L1 cache. */
 enum { PART = 2 * NT_PART };
+
+/* Short rows are joined, ROWS_LEAST or more of them, to rows of at most ROWS bytes. */
+enum { ROWS = 4096, ROWS_LEAST = 4 };
 
 /* An input of a span: its address and stride, and a buffer for its elements, or for one repeated
  * element. */
@@ -97,10 +101,51 @@ static void loop_span(void *ctx, int64_t n, const int64_t *at)
     else parts_run(l, n, at, PART / widest);
 }
 
+/* How many rows of the result become one, if each input continues from row to row or is the same
+ * for all rows: the number divides that of the rows. 1: rows stay as they are. */
+static int64_t rows_joined(const struct loop *l)
+{
+    const struct walk *w = &l->walk;
+    int64_t n = w->shape[w->rank - 1], widest = 1, times;
+
+    if (w->rank != 2 || w->stride[0][0] != n || w->stride[0][1] != 1) return 1;
+    for (int k = 0; k <= l->n_in; k++) {
+        bool even = w->stride[k][0] == n * w->stride[k][1];
+        if (!even && (w->stride[k][0] || w->stride[k][1] != 1)) return 1;
+        if (l->size[k] > widest) widest = l->size[k];
+    }
+    times = ROWS / (n * widest);
+    if (times > w->shape[0]) times = w->shape[0];
+    while (times >= ROWS_LEAST && w->shape[0] % times) times--;
+    return times < ROWS_LEAST ? 1 : times;
+}
+
+/* Makes long rows of short ones. Inputs that are the same for all rows are repeated in buffers. */
+static void rows_join(struct loop *l, char (*buffer)[ROWS])
+{
+    struct walk *w = &l->walk;
+    int64_t times = rows_joined(l), n = w->shape[w->rank - 1];
+
+    if (times == 1) return;
+    for (int k = 0; k <= l->n_in; k++) {
+        size_t bytes = (size_t)(n * l->size[k]);
+        if (w->stride[k][0] || !w->stride[k][1]) {
+            w->stride[k][0] *= times;
+            continue;
+        }
+        for (int64_t i = 0; i < times; i++)
+            memcpy(buffer[k] + (size_t)i * bytes, l->first[k], bytes);
+        l->first[k] = buffer[k];
+    }
+    w->shape[0] /= times;
+    w->shape[1] *= times;
+}
+
 void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struct bp_view *y,
                   const struct bp_view *const *x, int n_in)
 {
     bool flat = !(y->flags & BP_VIEW_STRIDED), shared = false;
+    _Alignas(NT_LINE) char buffer[WALK_VIEWS][ROWS];
 
     loop->n_in = n_in;
     loop->first[0] = y->data;
@@ -120,6 +165,7 @@ void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struc
             walk_broadcast(&loop->walk, k + 1, x[k]->rank, x[k]->shape, x[k]->stride);
         walk_sort(&loop->walk, 0);
         walk_collapse(&loop->walk);
+        rows_join(loop, buffer);
     }
     loop->nt = !shared && nt_pays(y->count * loop->size[0]) &&
                  loop->walk.stride[0][loop->walk.rank - 1] == 1;
