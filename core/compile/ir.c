@@ -45,6 +45,22 @@ static enum bp_status copy_call(const struct bp_node *from, struct bp_node *to)
     return from->attrs ? bp_attrs_copy(&from->row->info, from->attrs, &to->attrs) : BP_OK;
 }
 
+/* The blocks of random numbers that a node draws, as a call of its own would. */
+static uint64_t random_blocks_of(const struct bp_ir *ir, const struct bp_node *node)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; node->row->random && i < node->n_out; i++) {
+        uint64_t n = node->out[i] == BP_NO_VALUE
+                         ? 0
+                         : (uint64_t)ir->value[node->out[i]].type->view.count;
+        if (n > count) count = n;
+    }
+    return (count + 3) / 4;
+}
+
+/* Random nodes get their numbers in the recorded order, so that these do not change when a pass
+ * removes or moves a node. */
 static enum bp_status copy_node(struct bp_ir *ir, const struct bp_graph *g, uint32_t n)
 {
     struct bp_ir_node *to = &ir->node[n];
@@ -52,6 +68,8 @@ static enum bp_status copy_node(struct bp_ir *ir, const struct bp_graph *g, uint
     *to = (struct bp_ir_node){.previous = n ? n - 1 : BP_NO_VALUE, .next = BP_NO_VALUE};
     ir->n_node = n + 1;
     TRY(copy_call(&g->node[n], &to->call));
+    to->random_at = ir->random_blocks;
+    ir->random_blocks += random_blocks_of(ir, &to->call);
     if (n) ir->node[n - 1].next = n;
     for (uint32_t i = 0; i < to->call.n_in; i++)
         if (to->call.in[i] != BP_NO_VALUE) ir->value[to->call.in[i]].uses++;

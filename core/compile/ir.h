@@ -32,6 +32,8 @@ struct bp_ir_node {
     uint32_t previous, next; /* in the order of execution; BP_NO_VALUE: none */
     bool dead;
     bool made; /* by a pass */
+    uint64_t random_at; /* of a random node: the blocks of random numbers that the recorded nodes
+                           before it draw */
     const char **source; /* owned: the names of the recorded nodes that this node replaces; the
                             recorded nodes own the texts. Empty: its own name only */
     uint32_t n_source;
@@ -56,6 +58,7 @@ struct bp_ir {
     uint32_t living;      /* nodes that are not dead */
     uint32_t recorded;    /* nodes of the graph */
     uint32_t allow;       /* enum bp_allow, for the choice of kernels */
+    uint64_t random_blocks; /* blocks of random numbers that the recorded nodes draw together */
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */

@@ -167,7 +167,11 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
         splice_values(&s, in, out);
         for (uint32_t n = 0; n < graph->n_node; n++) splice_node(&s, n, before);
         for (uint32_t n = ir->n_node - graph->n_node; n < ir->n_node; n++)
-            for (uint32_t k = 0; k < n_kill; k++) bp_ir_add_sources(ir, n, kill[k]);
+            for (uint32_t k = 0; k < n_kill; k++) {
+                bp_ir_add_sources(ir, n, kill[k]);
+                if (ir->node[kill[k]].call.row->random)
+                    ir->node[n].random_at = ir->node[kill[k]].random_at;
+            }
         for (uint32_t o = 0; o < graph->n_output; o++)
             if (s.value[graph->output[o]] != out[o])
                 bp_ir_forward(ir, out[o], s.value[graph->output[o]]);

@@ -46,17 +46,14 @@ launch_cancelled(const struct bp_schedule *s, const struct bp_scheduled_launch *
 /* Launches a fallback step, which is counted, or a step of a random operator. */
 static __attribute__((noinline)) enum bp_status
 launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
-               struct bp_launch *l, struct bp_stream *stream, uint64_t random[2])
+               struct bp_launch *l, struct bp_stream *stream, const uint64_t random[2])
 {
     uint64_t began = schedule_now_ns();
     enum bp_status status;
 
-    if (from->blocks)
-        bp_generator_reserve(stream->generator ? stream->generator : s->device->core->generator,
-                             from->blocks, &random[0], &random[1]);
     if (from->prepared->row->random) {
         l->seed = random[0];
-        l->offset = random[1];
+        l->offset = random[1] + from->random_at;
     }
     status = l->kernel->launch(l);
     if (from->step->kind && status == BP_OK && !stream->timeline->fault)
@@ -68,7 +65,8 @@ launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
 /* Launches like launch_list, and calls the watcher after a launch that did not fail. */
 static __attribute__((noinline)) enum bp_status
 launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
-               struct bp_stream *stream, uint64_t random[2], const struct bp_schedule_watch *watch)
+               struct bp_stream *stream, const uint64_t random[2],
+               const struct bp_schedule_watch *watch)
 {
     const struct bp_scheduled_launch *from = &s->launch[n];
     struct bp_launch_info info = {.size = sizeof info};
@@ -91,8 +89,11 @@ static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedul
                                   const struct bp_schedule_watch *watch)
 {
     struct bp_timeline *timeline = stream->timeline;
-    uint64_t random[2] = {0, 0}; /* seed and offset of the call whose launches run */
+    uint64_t random[2] = {0, 0}; /* the seed, and the first block of the run */
 
+    if (s->ir->random_blocks)
+        bp_generator_reserve(stream->generator ? stream->generator : s->device->core->generator,
+                             s->ir->random_blocks, &random[0], &random[1]);
     for (uint32_t n = 0; n < s->n_launch; n++) {
         const struct bp_scheduled_launch *from = &s->launch[n];
         struct bp_launch *l = &c->launch[n];

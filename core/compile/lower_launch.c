@@ -165,6 +165,7 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
     launch->prepared = p;
     launch->tuned = l->tuned && l->inv->prefer && !strcmp(step->kernel->name, l->inv->prefer);
     launch->is_special = step->kind || p->row->random;
+    launch->random_at = l->schedule->ir->node[l->node].random_at;
     bp_prepared_retain(p);
     l->schedule->n_launch++;
     return BP_OK;
@@ -174,19 +175,10 @@ enum bp_status bp_lower_add_call(struct bp_lowering *l, struct bp_prepared *p, c
                                const uint32_t *out)
 {
     struct call_values call = {p, in, out, calloc(p->n_temp + 1, sizeof(uint32_t))};
-    uint32_t first = l->schedule->n_launch;
     enum bp_status status = call.temp ? add_temps(l, &call) : bp_lower_no_memory();
-    uint64_t blocks = 0;
 
     for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
         status = add_launch(l, p, &p->step[i], &call);
-    for (uint32_t i = 0; p->row->random && i < p->n_out; i++) {
-        const struct bp_view *v = &p->type[p->n_in + i].view;
-        if (v->rank != BP_ABSENT && (uint64_t)v->count > 4 * blocks)
-            blocks = ((uint64_t)v->count + 3) / 4;
-    }
-    if (status == BP_OK && l->schedule->n_launch > first)
-        l->schedule->launch[first].blocks = blocks;
     free(call.temp);
     return status;
 }

@@ -18,7 +18,7 @@ static bool is_unread(const struct bp_ir *ir, const struct bp_node *node)
     return true;
 }
 
-/* Random nodes stay: without them, later nodes would draw other numbers. */
+/* The numbers of later random nodes do not change: bp_ir_node.random_at. */
 static void remove_unread(struct bp_compilation *c)
 {
     struct bp_ir *ir = c->ir;
@@ -26,7 +26,7 @@ static void remove_unread(struct bp_compilation *c)
     for (uint32_t n = ir->last, previous; n != BP_NO_VALUE; n = previous) {
         const struct bp_node *node = &ir->node[n].call;
         previous = ir->node[n].previous;
-        if (node->row->random || node->row->updates || !is_unread(ir, node)) continue;
+        if (node->row->updates || !is_unread(ir, node)) continue;
         bp_ir_kill(ir, n);
         c->changes++;
     }

@@ -47,7 +47,7 @@ struct bp_scheduled_launch {
     bool tuned;                   /* the row was chosen by its measured time */
     bool is_special;              /* a fallback step, which is counted, or a random operator */
     uint64_t bytes;               /* that a fallback step writes */
-    uint64_t blocks;              /* of random numbers that it draws */
+    uint64_t random_at;           /* its first block of random numbers, of those of the run */
 };
 
 /* The memory of one run at a time: views and launches with their addresses. */

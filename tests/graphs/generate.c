@@ -49,7 +49,8 @@ static void generate_mutation(struct fuzz_generator *m, uint32_t first)
     }
 }
 
-/* How often a result that nothing reads becomes an output: a dead random node must still draw. */
+/* How often a result that nothing reads becomes an output: the numbers of a dead
+ * random node must still be drawn. */
 static uint32_t output_percent(const struct fuzz_recipe *r, uint32_t v)
 {
     for (uint32_t n = 0; n < r->n_node; n++)

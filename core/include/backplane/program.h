@@ -4,12 +4,13 @@
  * bp_graph_run; bp_program_get_info returns the reason.
  *
  * On an inline stream the first run compiles the graph. Passes rewrite it: equal computations are
- * done once, results that nothing reads are not computed (nor are their faults reported), what
- * depends on frozen constants only is computed in advance, and expressions become operators with
- * one kernel, such as a convolution with its norm, additions and activation. Results may differ
- * from those of bp_graph_run by roundings; NaN and infinities stay, unless an intermediate result
- * overflows or underflows in one of the two only. Then kernels are chosen, and the intermediate
- * results get fixed places in one block of memory, the arena, which results with separate lifetimes
+ * done once, results that nothing reads are not computed (nor are their faults reported; the other
+ * nodes draw the random numbers that they would draw with them), what depends on frozen constants
+ * only is computed in advance, and expressions become operators with one kernel, such as a
+ * convolution with its norm, additions and activation. Results may differ from those of
+ * bp_graph_run by roundings; NaN and infinities stay, unless an intermediate result overflows or
+ * underflows in one of the two only. Then kernels are chosen, and the intermediate results get
+ * fixed places in one block of memory, the arena, which results with separate lifetimes
  * share. Later runs launch the kernels one after the other, without look-ups and allocations.
  *
  * Freeze weights (bp_tensor_freeze) before the first run or bp_program_compile: constants that are
