@@ -69,14 +69,14 @@ static enum bp_status sample_record(struct sample *s, const struct bp_invocation
     return bp_call_gradient(&s->graph->scope, &call, s->out, s->dy, inv->n_out, want, s->dx, n_in);
 }
 
-/* Whether a node reads the value, or a gradient is the value itself. */
+/* Whether a node reads elements of the value, or a gradient is the value itself. */
 static uint8_t sample_reads(const struct sample *s, const struct bp_tensor *t, uint32_t n_in)
 {
     const struct bp_graph *g = s->graph;
 
     for (uint32_t n = 0; t && n < g->n_node; n++)
         for (uint32_t i = 0; i < g->node[n].n_in; i++)
-            if (g->node[n].in[i] == t->value) return 1;
+            if (g->node[n].in[i] == t->value && !bp_node_reads_shape(&g->node[n], i)) return 1;
     for (uint32_t i = 0; t && i < n_in; i++)
         if (s->dx[i] && s->dx[i]->value == t->value) return 1;
     return 0;

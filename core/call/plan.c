@@ -160,7 +160,8 @@ static enum bp_status plan_inner(struct bp_planner *b, struct bp_invocation *inv
         const struct bp_view *v = bp_plan_view_of(b->p, in[i]);
         if (!plan_changes(v, widen)) continue;
         TRY(bp_plan_add_dense(b, inv, v, widen ? BP_F32 : v->dtype, &inner_in[i]));
-        TRY(plan_convert(b, inv, in[i], inner_in[i], kind));
+        if (!bp_reads_shape(inv->row, inv->in_at, i))
+            TRY(plan_convert(b, inv, in[i], inner_in[i], kind));
     }
     for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_view *v = bp_plan_view_of(b->p, out[i]);

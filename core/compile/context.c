@@ -58,6 +58,7 @@ static void context_place_values(const struct bp_schedule *s, struct bp_schedule
         const struct bp_scheduled_value *value = s->value[v], *root = s->value[value->root];
         c->view[v] = value->type.view; /* its shape and strides stay in the schedule */
         if (root->source == BP_SOURCE_CONSTANT) continue; /* the type has its address */
+        if (root->source == BP_SOURCE_SHAPE) continue;    /* the view has no address */
         if (root->source != BP_SOURCE_ARENA) {
             c->patch[c->n_patch++] =
                 (struct bp_context_patch){v, value->root, value->offset};

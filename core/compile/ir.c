@@ -4,6 +4,8 @@
 
 #include "folded.h"
 
+#include "../call/prepared.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,9 +78,60 @@ static enum bp_status copy_node(struct bp_ir *ir, const struct bp_graph *g, uint
     return BP_OK;
 }
 
+/* Returns a value that has a type and nothing else: one for all equal types, so that nodes that
+ * differ in it only are equal. There is room for it. */
+static enum bp_status shape_value(struct bp_ir *ir, uint32_t first,
+                                  const struct bp_typed_view *type, uint32_t *out_value)
+{
+    struct bp_ir_value *value = &ir->value[ir->n_value];
+
+    for (uint32_t v = first; v < ir->n_value; v++)
+        if (bp_same_type(&ir->value[v].type->view, &type->view)) {
+            *out_value = v;
+            return BP_OK;
+        }
+    *value = (struct bp_ir_value){.type = malloc(sizeof *value->type),
+                                  .kind = BP_VALUE_SHAPE,
+                                  .same = ir->n_value,
+                                  .root = ir->n_value};
+    if (!value->type) return ir_no_memory();
+    bp_typed_view_init(value->type, &type->view);
+    *out_value = ir->n_value++;
+    return BP_OK;
+}
+
+/* Inputs that are read for their shape only become such values, so that they neither keep a result
+ * alive nor order nodes. Frozen constants stay, so that nodes that read nothing else are folded. */
+static enum bp_status forget_elements(struct bp_ir *ir)
+{
+    uint32_t first = ir->n_value;
+
+    for (uint32_t n = 0; n < ir->n_node; n++) {
+        const struct bp_node *node = &ir->node[n].call;
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            uint32_t v = node->in[i], shape;
+            if (v == BP_NO_VALUE || !bp_node_reads_shape(node, i) || bp_ir_is_frozen(ir, v))
+                continue;
+            TRY(shape_value(ir, first, ir->value[v].type, &shape));
+            bp_ir_set_input(ir, n, i, shape);
+        }
+    }
+    return BP_OK;
+}
+
+static uint32_t count_shape_inputs(const struct bp_graph *g)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < g->n_node; n++)
+        for (uint32_t i = 0; i < g->node[n].n_in; i++)
+            count += g->node[n].in[i] != BP_NO_VALUE && bp_node_reads_shape(&g->node[n], i);
+    return count;
+}
+
 static enum bp_status copy_graph(struct bp_ir *ir, const struct bp_graph *g)
 {
-    ir->room_value = g->n_value + 1;
+    ir->room_value = g->n_value + count_shape_inputs(g) + 1;
     ir->room_node = g->n_node + 1;
     ir->value = calloc(ir->room_value, sizeof *ir->value);
     ir->node = calloc(ir->room_node, sizeof *ir->node);
@@ -100,6 +153,7 @@ static enum bp_status copy_graph(struct bp_ir *ir, const struct bp_graph *g)
     ir->first = g->n_node ? 0 : BP_NO_VALUE;
     ir->last = g->n_node ? g->n_node - 1 : BP_NO_VALUE;
     ir->living = ir->recorded = g->n_node;
+    TRY(forget_elements(ir));
     bp_ir_find_roots(ir);
     return BP_OK;
 }

@@ -11,9 +11,13 @@
 
 #include <stdio.h>
 
+/* The kind of a value without memory: it stands for a type, as input of nodes that read nothing
+ * else of a value. Other kinds: enum bp_value_kind. */
+enum { BP_VALUE_SHAPE = 3 };
+
 struct bp_ir_value {
     struct bp_typed_view *type; /* owned; dense */
-    uint32_t kind;              /* enum bp_value_kind */
+    uint32_t kind;              /* enum bp_value_kind, or BP_VALUE_SHAPE */
     uint32_t node, output;      /* of a result: the node and its output */
     uint32_t input;             /* of an input: its number */
     uint32_t uses;              /* inputs of living nodes, and outputs, that are this value */

@@ -17,7 +17,8 @@ static void print_type(const struct bp_typed_view *type, FILE *to)
 static void print_value(const struct bp_ir *ir, uint32_t v, FILE *to)
 {
     static const char letter[] = {
-        [BP_VALUE_INPUT] = 'i', [BP_VALUE_CONSTANT] = 'c', [BP_VALUE_RESULT] = 'v'};
+        [BP_VALUE_INPUT] = 'i', [BP_VALUE_CONSTANT] = 'c', [BP_VALUE_RESULT] = 'v',
+        [BP_VALUE_SHAPE] = 's'};
 
     if (v == BP_NO_VALUE) fprintf(to, "-");
     else fprintf(to, "%c%u", letter[ir->value[v].kind], v);
@@ -103,9 +104,15 @@ void bp_ir_print(const struct bp_ir *ir, FILE *to)
         fprintf(to, " = input %u\n", i);
     }
     for (uint32_t v = 0; v < ir->n_value; v++) {
-        if (!ir->value[v].constant || !ir->value[v].uses) continue;
-        fprintf(to, "c%u: ", v);
+        bool is_shape = ir->value[v].kind == BP_VALUE_SHAPE;
+        if ((!ir->value[v].constant && !is_shape) || !ir->value[v].uses) continue;
+        print_value(ir, v, to);
+        fprintf(to, ": ");
         print_type(ir->value[v].type, to);
+        if (is_shape) {
+            fprintf(to, " = shape\n");
+            continue;
+        }
         fprintf(to, " = constant%s%s\n", bp_ir_is_frozen(ir, v) ? ", frozen" : "",
                 ir->value[v].folded ? ", folded" : "");
     }
@@ -139,7 +146,7 @@ void bp_ir_print_dot(const struct bp_ir *ir, FILE *to)
         for (uint32_t i = 0; i < node->n_in; i++) {
             const struct bp_ir_value *v = node->in[i] == BP_NO_VALUE ? NULL
                                                                      : &ir->value[node->in[i]];
-            if (!v || v->constant) continue;
+            if (!v || v->constant || v->kind == BP_VALUE_SHAPE) continue;
             if (v->kind == BP_VALUE_INPUT) fprintf(to, "  i%u -> n%u", node->in[i], n);
             else fprintf(to, "  n%u -> n%u", v->node, n);
             fprintf(to, " [label=\"");

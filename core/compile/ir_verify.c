@@ -27,6 +27,8 @@ static enum bp_status verify_inputs(struct verification *check, const struct bp_
         if (check->ir->value[v].same != v)
             return verify_error(node, "reads a value that was replaced", v);
         if (!check->written[v]) return verify_error(node, "reads a value before it is computed", v);
+        if (check->ir->value[v].kind == BP_VALUE_SHAPE && !bp_node_reads_shape(node, i))
+            return verify_error(node, "reads elements of a value that has only a type", v);
         check->uses[v]++;
     }
     return BP_OK;
@@ -75,7 +77,8 @@ static enum bp_status verify_list(struct verification *check, struct bp_invocati
     uint32_t previous = BP_NO_VALUE, count = 0;
 
     for (uint32_t v = 0; v < ir->n_value; v++)
-        check->written[v] = ir->value[v].kind == BP_VALUE_INPUT || ir->value[v].constant;
+        check->written[v] = ir->value[v].kind == BP_VALUE_INPUT ||
+                            ir->value[v].kind == BP_VALUE_SHAPE || ir->value[v].constant;
     for (uint32_t n = ir->first; n != BP_NO_VALUE; previous = n, n = ir->node[n].next) {
         const struct bp_ir_node *node = &ir->node[n];
         if (node->previous != previous || node->dead || ++count > ir->living)

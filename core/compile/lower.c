@@ -52,6 +52,8 @@ static enum bp_status lower_value(struct bp_lowering *l, uint32_t v, uint32_t *o
         TRY(bp_lower_add_value(l, &value->type->view, &l->number[v]));
         if (value->constant)
             value_set_constant(l->schedule->value[l->number[v]], v, value->constant);
+        if (value->kind == BP_VALUE_SHAPE)
+            l->schedule->value[l->number[v]]->source = BP_SOURCE_SHAPE;
     }
     *out_number = l->number[v];
     return BP_OK;

@@ -134,6 +134,27 @@ static enum bp_status launch_room(struct bp_lowering *l, struct bp_scheduled_lau
     return BP_OK;
 }
 
+/* The value of input i of a launch. An input that is read for its shape only becomes a value
+ * without memory, so that the launch neither keeps its memory nor needs any for it. */
+static enum bp_status launch_input(struct bp_lowering *l, const struct bp_step *step,
+                                   const struct call_values *call, uint32_t i, uint32_t *out_value)
+{
+    const struct bp_schedule *s = l->schedule;
+    uint32_t v = step->in ? operand_value(call, step->in[i]) : call->in[i];
+
+    *out_value = v;
+    if (v == BP_NO_VALUE) return BP_OK;
+    if (bp_reads_shape(step->row, step->in_at, i)) {
+        if (s->value[s->value[v]->root]->source == BP_SOURCE_SHAPE) return BP_OK;
+        TRY(bp_lower_add_value(l, &s->value[v]->type.view, out_value));
+        s->value[*out_value]->source = BP_SOURCE_SHAPE;
+        return BP_OK;
+    }
+    if (s->value[s->value[v]->root]->source != BP_SOURCE_SHAPE) return BP_OK;
+    return bp_error(BP_ERR_UNSUPPORTED, "%s reads an input of %s that has a shape only",
+                    step->row->info.name, call->prepared->row->info.name);
+}
+
 static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
                                  const struct bp_step *step, const struct call_values *call)
 {
@@ -152,8 +173,12 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
     TRY(add_workspace(l, step, &launch->workspace));
     value = malloc((n_in + n_out + 1) * sizeof *value);
     if (!value) return bp_lower_no_memory();
-    for (uint32_t i = 0; i < n_in; i++)
-        value[i] = step->in ? operand_value(call, step->in[i]) : call->in[i];
+    for (uint32_t i = 0; i < n_in; i++) {
+        enum bp_status status = launch_input(l, step, call, i, &value[i]);
+        if (!status) continue;
+        free(value);
+        return status;
+    }
     for (uint32_t i = 0; i < n_out; i++) {
         uint32_t v = step->in ? operand_value(call, step->out[i]) : call->out[i];
         value[n_in + i] = v;

@@ -19,6 +19,7 @@ enum bp_memory_source {
     BP_SOURCE_ARENA,    /* memory of the run, which values with separate lifetimes share */
     BP_SOURCE_INPUT,    /* the tensor of graph input `index` */
     BP_SOURCE_CONSTANT, /* the tensor of the IR's value `index` */
+    BP_SOURCE_SHAPE,    /* none: launches read only the shape */
     BP_SOURCE_RESULT    /* tensor `index` of those that a run returns or writes */
 };
 

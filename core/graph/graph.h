@@ -111,6 +111,12 @@ static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *co
                                       (size_t)(node->in_at[p + 1] - node->in_at[p])};
 }
 
+/* Whether a node reads only the shape and dtype of input i of its flat list. */
+static inline bool bp_node_reads_shape(const struct bp_node *node, uint32_t i)
+{
+    return bp_reads_shape(node->row, node->in_at, i);
+}
+
 /* autodiff/call_gradient.c: a backward sweep over a graph. Each value of the graph has a tensor,
  * and the gradient of a value is the sum of the gradients that its reading nodes contribute. The
  * tensors belong to `scope`: to a stream, or to a graph, which may be this one. The arrays have one

@@ -105,6 +105,15 @@ static inline uint32_t bp_out_port(const struct bp_opdef *row, const uint16_t *o
     return port;
 }
 
+/* Whether a call reads only the shape and dtype of input i of its flat list. */
+static inline bool bp_reads_shape(const struct bp_opdef *row, const uint16_t *in_at, uint32_t i)
+{
+    uint32_t port = 0;
+
+    while (port + 1 < row->info.n_in && in_at[port + 1] <= i) port++;
+    return row->info.in[port].shape_only;
+}
+
 /* The bits of the tensors of the flat list of outputs that are wanted. Decompositions have these
  * bits: a variadic output with a decomposition is the only output, and all its tensors are
  * wanted. */

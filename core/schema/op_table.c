@@ -12,6 +12,7 @@
 #define OPA(op, ins, outs, attrs, facts) \
     static const struct bp_port op##_in[] = {ins{0}}, op##_out[] = {outs{0}};
 #define IN(n, v, d) {#n, BP_PORT_IN, BP_VAR_##v, -1, 0, d},
+#define SHAPE_IN(n, v, d) {#n, BP_PORT_IN, BP_VAR_##v, -1, 1, d},
 #define OPT(n, v, d) {#n, BP_PORT_OPT, BP_VAR_##v, -1, 0, d},
 #define VAR(n, v, d) {#n, BP_PORT_VAR, BP_VAR_##v, -1, 0, d},
 #define HOST(n, v, d) {#n, BP_PORT_HOST, BP_VAR_##v, -1, 0, d},

@@ -34,6 +34,7 @@ static const struct row rows[] = {
 #define OPA(op, ins, outs, attrs, facts) \
     {.name = #op, .in = {ins}, .out = {outs}, .attr = {attrs}, facts},
 #define IN(n, t, d) {#n, d, IN_ONE},
+#define SHAPE_IN(n, t, d) {#n, d, IN_ONE},
 #define OPT(n, t, d) {#n, d, IN_OPT},
 #define VAR(n, t, d) {#n, d, IN_VAR},
 #define HOST(n, t, d) {#n, d, IN_HOST},

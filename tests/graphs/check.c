@@ -44,8 +44,8 @@ static bool check_pair(struct fuzz_checker *c, enum fuzz_runner runner,
     return false;
 }
 
-/* Whether no output and no update depends on some random node: the compiler removes the node, and so
- * its fault is not reported. */
+/* Whether no output and no update depends on some random node: the compiler removes the node, and
+ * so its fault is not reported. */
 static bool has_unread_random(const struct fuzz_recipe *r)
 {
     bool needed[FUZZ_VALUES] = {false};

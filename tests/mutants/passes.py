@@ -154,8 +154,11 @@ PASSES = [
     ("epsilon is left out", NORM, "in[NORM_VARIANCE], 1, attrs->epsilon)", "in[NORM_VARIANCE], 1, 0 * attrs->epsilon)", "fuse"),
     ("the mean is not subtracted", NORM, "y = MAKE(&c, sub, NULL, in[NORM_X],", "y = MAKE(&c, add, NULL, in[NORM_X],", "fuse"),
     # Clean.
-    ("random nodes go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->updates ||", "clean"),
-    ("updates go", CLEAN, "if (node->row->random || node->row->updates ||", "if (node->row->random ||", "clean"),
+    ("updates go", CLEAN, "if (node->row->updates || !is_unread", "if (!is_unread", "clean"),
+    ("all random nodes draw the same", "core/compile/launch_all.c", "random[1] + from->random_at;", "random[1];", "training"),
+    ("unread random nodes draw nothing", "core/compile/ir.c", "ir->random_blocks += random_blocks_of(ir, &to->call);",
+     "if (ir->value[to->call.out[0]].uses) ir->random_blocks += random_blocks_of(ir, &to->call);", "training"),
+    ("inputs keep elements", "core/compile/ir.c", "!bp_node_reads_shape(node, i) || bp_ir_is_frozen(ir, v))", "true)", "training"),
     ("equal outputs become one", CLEAN, "           !ir->value[ir->value[v].root].returned;", "           true;", "clean"),
     ("values before and after an update are equal", CLEAN,
      "return v != by && bp_ir_is_stable(ir, v) && bp_ir_is_stable(ir, by) &&", "return v != by &&", "clean"),

@@ -32,6 +32,7 @@ static void all_typed(struct world *w, void *scope, void *x, const char *what, c
     enum bp_status status;
 
 #define IN(n, v, d) , t
+#define SHAPE_IN(n, v, d) , t
 #define OPT(n, v, d) , t
 #define HOST(n, v, d) , t
 #define VAR(n, v, d) , &t, 1

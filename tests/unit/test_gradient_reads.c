@@ -71,6 +71,7 @@ Test(gradient_reads, depend_on_the_rule_and_on_wanted_gradients)
     reads_expect("matmul", 0, 1, 1, 0, 0);
     reads_expect("neg", 1, 0, 0, 0, 0);
     reads_expect("square", 1, 0, 1, 0, 0);
+    reads_expect("sum", 1, 0, 0, 0, 0); /* sum_grad reads the shape of x */
 }
 
 /* A tensor of this shape without memory for its elements: one NaN. */
@@ -115,6 +116,28 @@ static void sample_compare(struct sample *s, const uint8_t *want)
     }
     bp_tensor_destroy(none);
     bp_buffer_destroy(one);
+}
+
+/* So the framework may pass a tensor without memory for the input of a sum. */
+Test(gradient_reads, a_shape_is_enough)
+{
+    struct sample s;
+    struct bp_buffer *one = NULL;
+    struct bp_tensor *x, *dx[1] = {NULL}, *dy;
+    struct bp_arg in[1] = {{&x, 1}};
+    float got[9];
+
+    sample_init(&s, "sum", (const uint8_t[]){1});
+    OK(bp_buffer_create(s.f.device, NULL, BP_SPACE_DEVICE, sizeof(float), &one));
+    x = sample_shape(&s, one);
+    dy = tensor_of(&s.f, BP_F32, 0, NULL, F32(3));
+    s.call.in = in;
+    OK(bp_call_gradient(s.f.scope, &s.call, &s.y, &dy, 1, (const uint8_t[]){1}, dx, 1));
+    OK(bp_tensor_read(s.f.stream, dx[0], got, sizeof got));
+    for (int k = 0; k < 9; k++) cr_assert_float_eq(got[k], 3, 0, "dx[%d] is %g", k, (double)got[k]);
+    bp_tensor_destroy(x), bp_tensor_destroy(dy), bp_tensor_destroy(dx[0]);
+    bp_buffer_destroy(one);
+    sample_finish(&s);
 }
 
 Test(gradient_reads, other_tensors_need_no_elements, .timeout = 60)

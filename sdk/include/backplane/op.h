@@ -50,7 +50,8 @@ struct bp_port {
     uint8_t var;   /* enum bp_type_var */
     int8_t share;  /* of an output: index of the input whose memory it may share, views or updates;
                       or -1 */
-    uint8_t zero;  /* 0 */
+    uint8_t shape_only; /* of an input: 1: the operator reads its shape and dtype only. Kernels must
+                           not read its elements; the view may have no data */
     const char *doc;
 };
 

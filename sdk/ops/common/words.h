@@ -9,6 +9,9 @@
 #ifndef IN
 #define IN(name, var, doc)
 #endif
+#ifndef SHAPE_IN
+#define SHAPE_IN(name, var, doc)
+#endif
 #ifndef OPT
 #define OPT(name, var, doc)
 #endif

@@ -4,6 +4,7 @@
 #undef OPA
 #undef FAMILY
 #undef IN
+#undef SHAPE_IN
 #undef OPT
 #undef VAR
 #undef HOST
