@@ -53,6 +53,12 @@ static void node_link_before(struct bp_ir *ir, uint32_t n, uint32_t before)
     else ir->node[previous].next = n;
 }
 
+void bp_ir_move_before(struct bp_ir *ir, uint32_t n, uint32_t before)
+{
+    node_unlink(ir, n);
+    node_link_before(ir, n, before);
+}
+
 void bp_ir_kill(struct bp_ir *ir, uint32_t n)
 {
     struct bp_node *node = &ir->node[n].call;

@@ -34,9 +34,7 @@ static void remove_unread(struct bp_compilation *c)
 
 /* ---- values that are equal ---- */
 
-/* Whether value v may be replaced by value `by`, which is equal when v is computed: neither changes
- * later, and outputs of the graph that are separate tensors stay separate. */
-static bool may_replace(const struct bp_ir *ir, uint32_t v, uint32_t by)
+bool bp_value_may_become(const struct bp_ir *ir, uint32_t v, uint32_t by)
 {
     return v != by && bp_ir_is_stable(ir, v) && bp_ir_is_stable(ir, by) &&
            !ir->value[ir->value[v].root].returned;
@@ -64,7 +62,7 @@ static uint64_t attr_hash(uint64_t h, const struct bp_attr *a, const void *attrs
 
 static uint64_t node_hash(const struct bp_ir *ir, const struct bp_node *node)
 {
-    uint64_t h = hash_mix((uintptr_t)node->row, node->want);
+    uint64_t h = hash_mix((uintptr_t)node->row, node->n_out);
 
     for (uint32_t i = 0; i < node->n_in; i++)
         h = hash_mix(h, node->in[i] == BP_NO_VALUE ? BP_NO_VALUE : bp_ir_same(ir, node->in[i]));
@@ -80,7 +78,7 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_call(const struct bp_ir *ir, const struct bp_node *a, const struct bp_node *b)
 {
-    if (a->row != b->row || a->n_in != b->n_in || a->n_out != b->n_out || a->want != b->want ||
+    if (a->row != b->row || a->n_in != b->n_in || a->n_out != b->n_out ||
         memcmp(a->in_at, b->in_at, (a->row->info.n_in + 1u) * sizeof *a->in_at) ||
         !same_text(a->kernel, b->kernel))
         return false;
@@ -99,18 +97,13 @@ static bool may_merge(const struct bp_ir *ir, const struct bp_node *node,
         if (node->in[i] != BP_NO_VALUE && !bp_ir_is_stable(ir, bp_ir_same(ir, node->in[i])))
             return false;
     for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i] != BP_NO_VALUE && !may_replace(ir, node->out[i], first->out[i]))
+        if (node->out[i] != BP_NO_VALUE && first->out[i] != BP_NO_VALUE &&
+            !bp_value_may_become(ir, node->out[i], first->out[i]))
             return false;
     return true;
 }
 
-/* A hash table of nodes, with open addressing. */
-struct node_table {
-    uint32_t *slot;
-    uint32_t mask;
-};
-
-static enum bp_status table_init(const struct bp_ir *ir, struct node_table *table)
+enum bp_status bp_node_table_init(const struct bp_ir *ir, struct bp_node_table *table)
 {
     uint32_t room = 16;
 
@@ -122,39 +115,63 @@ static enum bp_status table_init(const struct bp_ir *ir, struct node_table *tabl
     return BP_OK;
 }
 
-/* Returns an earlier node that computes the same, or adds this one and returns BP_NO_VALUE. */
-static uint32_t table_find(const struct bp_ir *ir, struct node_table *table, uint32_t n)
+void bp_node_table_finish(struct bp_node_table *table)
 {
-    const struct bp_node *node = &ir->node[n].call;
+    free(table->slot);
+    table->slot = NULL;
+}
+
+uint32_t bp_node_table_find(const struct bp_ir *ir, const struct bp_node_table *table,
+                            const struct bp_node *node, uint32_t *out_at)
+{
     uint32_t at = (uint32_t)node_hash(ir, node) & table->mask;
 
     for (; table->slot[at] != BP_NO_VALUE; at = (at + 1) & table->mask)
-        if (same_call(ir, node, &ir->node[table->slot[at]].call)) return table->slot[at];
-    table->slot[at] = n;
-    return BP_NO_VALUE;
+        if (same_call(ir, node, &ir->node[table->slot[at]].call)) break;
+    *out_at = at;
+    return table->slot[at];
+}
+
+/* Replaces the results of a node by those of an earlier node that computes the same. A result that
+ * is wanted of the later node only becomes one of the earlier node. */
+static void node_merge(struct bp_ir *ir, uint32_t n, uint32_t first)
+{
+    struct bp_node *node = &ir->node[n].call, *to = &ir->node[first].call;
+
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (node->out[i] == BP_NO_VALUE) continue;
+        if (to->out[i] != BP_NO_VALUE) {
+            bp_ir_forward(ir, node->out[i], to->out[i]);
+            continue;
+        }
+        to->out[i] = node->out[i];
+        ir->value[node->out[i]].node = first;
+    }
+    to->want |= node->want;
+    bp_ir_add_sources(ir, first, n);
+    bp_ir_kill(ir, n);
 }
 
 static enum bp_status merge_equal(struct bp_compilation *c)
 {
     struct bp_ir *ir = c->ir;
-    struct node_table table;
+    struct bp_node_table table;
 
-    TRY(table_init(ir, &table));
+    TRY(bp_node_table_init(ir, &table));
     for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
         const struct bp_node *node = &ir->node[n].call;
-        uint32_t first;
+        uint32_t first, at;
         next = ir->node[n].next;
         if (!bp_ir_is_pure(node)) continue;
-        first = table_find(ir, &table, n);
-        if (first == BP_NO_VALUE || !may_merge(ir, node, &ir->node[first].call)) continue;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            if (node->out[i] != BP_NO_VALUE)
-                bp_ir_forward(ir, node->out[i], ir->node[first].call.out[i]);
-        bp_ir_add_sources(ir, first, n);
-        bp_ir_kill(ir, n);
-        c->changes++;
+        first = bp_node_table_find(ir, &table, node, &at);
+        if (first == BP_NO_VALUE) {
+            table.slot[at] = n;
+        } else if (may_merge(ir, node, &ir->node[first].call)) {
+            node_merge(ir, n, first);
+            c->changes++;
+        }
     }
-    free(table.slot);
+    bp_node_table_finish(&table);
     return BP_OK;
 }
 
@@ -197,7 +214,7 @@ static void remove_identities(struct bp_compilation *c)
         const struct bp_node *node = &ir->node[n].call;
         next = ir->node[n].next;
         if (!is_identity(ir, node)) continue;
-        if (!may_replace(ir, node->out[0], bp_ir_same(ir, node->in[0]))) continue;
+        if (!bp_value_may_become(ir, node->out[0], bp_ir_same(ir, node->in[0]))) continue;
         bp_ir_forward(ir, node->out[0], node->in[0]);
         bp_ir_kill(ir, n);
         c->changes++;

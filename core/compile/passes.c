@@ -9,6 +9,7 @@
 
 const struct bp_pass bp_pass_list[] = {
     {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean},
+    {"reuse", "shares with the forward what gradients compute again", bp_pass_reuse},
     {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise},
     {"attention", "replaces two products with a softmax between by attention", bp_pass_attention},
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions beside them",

@@ -41,8 +41,26 @@ enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *d
                                const struct bp_compile_options *options,
                                struct bp_schedule **out_schedule);
 
+/* pass_clean.c: a hash table of nodes, with open addressing, by what they compute: the operator,
+ * the attributes and the inputs. */
+struct bp_node_table {
+    uint32_t *slot;
+    uint32_t mask;
+};
+enum bp_status bp_node_table_init(const struct bp_ir *ir, struct bp_node_table *table);
+void bp_node_table_finish(struct bp_node_table *table);
+/* Returns a node of the table that computes the same, or BP_NO_VALUE. *out_at: where such a node
+ * belongs. */
+uint32_t bp_node_table_find(const struct bp_ir *ir, const struct bp_node_table *table,
+                            const struct bp_node *node, uint32_t *out_at);
+
+/* Whether value v may be replaced by value `by`, which is equal when v is computed: neither changes
+ * later, and outputs of the graph that are separate tensors stay separate. */
+bool bp_value_may_become(const struct bp_ir *ir, uint32_t v, uint32_t by);
+
 /* The passes; each one's file has its name. */
 enum bp_status bp_pass_clean(struct bp_compilation *c);
+enum bp_status bp_pass_reuse(struct bp_compilation *c);
 enum bp_status bp_pass_recognise(struct bp_compilation *c);
 enum bp_status bp_pass_attention(struct bp_compilation *c);
 enum bp_status bp_pass_affine(struct bp_compilation *c);

@@ -274,3 +274,89 @@ Test(training, a_step_is_one_compiled_program)
 {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) expect_steps(&steps[i]);
 }
+
+/* ---- computations that the forward and the gradient share ---- */
+
+static uint32_t count_launches(const struct bp_schedule *s, const char *op)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_launch; i++)
+        n += !strcmp(s->launch[i].step->row->info.name, op);
+    return n;
+}
+
+static bool same_launch(const struct bp_scheduled_launch *a, const struct bp_scheduled_launch *b)
+{
+    const struct bp_step *x = a->step, *y = b->step;
+
+    if (x->row != y->row || x->launch.n_in != y->launch.n_in || !x->launch.n_in) return false;
+    for (uint32_t i = 0; i < x->launch.n_in; i++)
+        if (a->value[i] != b->value[i]) return false;
+    return bp_attrs_same(&x->row->info, x->attrs ? x->attrs : a->prepared->attrs,
+                         y->attrs ? y->attrs : b->prepared->attrs);
+}
+
+/* No operator runs twice with the same inputs. */
+static void expect_no_launch_twice(const struct bp_schedule *s)
+{
+    for (uint32_t i = 0; i < s->n_launch; i++)
+        for (uint32_t k = 0; k < i; k++)
+            cr_assert(!same_launch(&s->launch[i], &s->launch[k]), "%s runs twice",
+                      s->launch[i].step->row->info.name);
+}
+
+/* Pools of other windows are not shared. */
+Test(training, pools_of_other_windows_stay)
+{
+    pass_expect("p = max_pool(x[1,2,4,4]; window=2_2_1, stride=2_2_1)\n"
+                "q = max_pool_with_index(x; window=3_3_1, stride=1_1_1)\n"
+                "return add(p, q)",
+                bp_pass_reuse, "max_pool max_pool_with_index add", 16);
+    pass_expect("p = max_pool(x[1,2,4,4]; window=2_2_1, stride=2_2_1)\n"
+                "q = max_pool_with_index(x; window=2_2_1, stride=2_2_1)\n"
+                "return add(p, q)",
+                bp_pass_reuse, "max_pool_with_index add", 16);
+}
+
+static const struct shared_case {
+    struct step_case step;
+    struct {
+        const char *op;
+        uint32_t n;
+    } launches[4];
+} shared[] = {
+    {{"c = conv(x[2,3,8,8], k~[4,3,3,3], _; pad=1_1_0_1_1_0)\n"
+      "h = relu(batch_norm_train(c, s~[4], o~[4], m[4], v[4]))\n"
+      "p = max_pool(h; window=2_2_1, stride=2_2_1)\n"
+      "f = matmul(reshape(p; shape=2_64), w~[64,5])\n"
+      "loss = cross_entropy(f, 1:i64[2])\nreturn loss",
+      {"k", "s", "o", "w"}, false, 65536},
+     {{"max_pool", 0}, {"max_pool_with_index", 1}, {"label_loss", 1}, {"conv", 1}}},
+    {{"q = matmul(x[2,2,4,8], wq~[8,8])\n"
+      "k = matmul(x, wk~[8,8])\n"
+      "v = matmul(x, wv~[8,8])\n"
+      "a = attention(q, k, v, _)\n"
+      "h = layer_norm(add(a, x), g~[8], b~[8])\n"
+      "loss = mean(mul(h, h))\nreturn loss",
+      {"wq", "wk", "wv", "g", "b"}, false, 65536},
+     {{"attention", 0}, {"softmax", 1}, {"layer_norm", 1}, {NULL, 0}}},
+};
+
+/* Of each operator, the forward and the gradient need one launch together. */
+Test(training, gradients_share_what_the_forward_computes)
+{
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        struct text_graph g = step_record(&shared[i].step);
+        struct bp_schedule *s;
+        OK(bp_compile(g.graph, g.f.device, &s));
+        expect_no_launch_twice(s);
+        for (int k = 0; k < 4 && shared[i].launches[k].op; k++)
+            cr_expect_eq(count_launches(s, shared[i].launches[k].op), shared[i].launches[k].n,
+                         "case %zu: %u launches of %s", i,
+                         count_launches(s, shared[i].launches[k].op), shared[i].launches[k].op);
+        bp_schedule_destroy(s);
+        text_finish(&g);
+        expect_steps(&shared[i].step);
+    }
+}
