@@ -13,6 +13,7 @@ struct deconv {
     const struct bp_view *in, *w, *bias, *out;
     const int64_t *stride, *dilation, *pad;
     int64_t groups;
+    bool is_gradient; /* conv_grad_input, which has no decomposition into products */
 };
 
 /* Describes the filters, whose first axis counts channels of `in`. oneDNN's first axis counts
@@ -34,8 +35,9 @@ static bool deconv_filter(const struct onednn *dnnl, struct onednn_desc *desc,
                                stride + first);
 }
 
-/* oneDNN requires exactly the padding that makes `out` from `in`. false: oneDNN would need negative
- * padding. */
+/* oneDNN requires the padding that makes `out` from `in`. Elements at the end of `out` that no
+ * window reaches need none if they are fewer than a step; false: they are more, which would be
+ * negative padding. */
 static bool deconv_geometry(const struct deconv *d, struct onednn_window *window)
 {
     for (int a = 0; a < d->in->rank - 2; a++) {
@@ -45,14 +47,15 @@ static bool deconv_geometry(const struct deconv *d, struct onednn_window *window
         window->after[a] = (d->in->shape[a + 2] - 1) * d->stride[a] +
                            (d->w->shape[a + 2] - 1) * d->dilation[a] + 1 -
                            d->out->shape[a + 2] - d->pad[a];
-        if (window->after[a] < 0) return false;
+        if (window->after[a] <= -d->stride[a]) return false;
+        if (window->after[a] < 0) window->after[a] = 0;
     }
     return true;
 }
 
-/* Whether the plugin's own kernel is faster: several groups, windows that do not overlap, or one
- * spatial axis and so few taps for each element that reorders take most of oneDNN's time
- * (docs/results/operators.md). */
+/* Whether other kernels of the plugin are faster: for conv_transpose those of its decomposition
+ * with several groups, or if windows do not overlap; and with one spatial axis and so few taps for
+ * each element that reorders take most of oneDNN's time (docs/results/operators.md). */
 static bool leave_to_parts(const struct deconv *d)
 {
     const int64_t few = 512;
@@ -63,7 +66,7 @@ static bool leave_to_parts(const struct deconv *d)
         overlap |= (d->w->shape[a + 2] - 1) * d->dilation[a] >= d->stride[a];
         taps *= (d->w->shape[a + 2] + d->stride[a] - 1) / d->stride[a];
     }
-    return d->groups > 1 || !overlap || (d->in->rank == 3 && taps <= few);
+    return (!d->is_gradient && (d->groups > 1 || !overlap)) || (d->in->rank == 3 && taps <= few);
 }
 
 /* The descriptions of one call's tensors, and those whose layouts oneDNN may choose. */
@@ -145,7 +148,7 @@ enum bp_status cpu_conv_grad_input_dnnl_prepare(void *p, const struct bp_prep *p
     const struct bp_conv_grad_input_attrs *a = prep->attrs;
     struct deconv d = {.in = prep->in[0], .w = prep->in[1], .out = prep->out[0],
                        .stride = a->stride, .dilation = a->dilation, .pad = a->pad,
-                       .groups = a->groups};
+                       .groups = a->groups, .is_gradient = true};
 
     return deconv_prepare(p, prep, &d, out);
 }

@@ -50,6 +50,11 @@ static const struct geometry geometries[] = {
     {"2d.large", "1x8x33x31", "16x8x7x7", {2, 2, 1}, ONES, {3, 3, 0, 3, 3, 0}, 1, false},
     {"2d.blocks", "2x6x7x9", "280x3x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 2, true},
     {"2d.blocks", "1x66x9x10", "70x66x2x2", {1, 2, 1}, ONES, {1, 1, 0, 0, 1, 0}, 1, true},
+    /* Large enough for libraries. */
+    {"2d.wide-pointwise", "2x64x9x8", "48x64x1x1", ONES, ONES, NO_PAD, 1, true},
+    {"2d.wide-gaps", "2x64x10x10", "48x64x1x1", {2, 2, 1}, ONES, NO_PAD, 1, true},
+    {"2d.wide-groups", "1x48x12x11", "32x3x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 16, true},
+    {"2d.wide-depthwise", "3x40x17x16", "40x1x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, 40, true},
     {"3d", "1x2x5x6x7", "3x2x3x2x3", ONES, ONES, NO_PAD, 1, true},
     {"3d.all", "2x4x7x8x9", "6x2x2x3x3", {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, 2, true},
     {"3d.depthwise", "1x3x6x5x5", "3x1x3x3x3", {2, 1, 1}, ONES, {1, 1, 1, 1, 1, 1}, 3, false},
