@@ -107,13 +107,15 @@ static enum bp_status forget_elements(struct bp_ir *ir)
     uint32_t first = ir->n_value;
 
     for (uint32_t n = 0; n < ir->n_node; n++) {
-        const struct bp_node *node = &ir->node[n].call;
+        struct bp_node *node = &ir->node[n].call;
         for (uint32_t i = 0; i < node->n_in; i++) {
             uint32_t v = node->in[i], shape;
             if (v == BP_NO_VALUE || !bp_node_reads_shape(node, i) || bp_ir_is_frozen(ir, v))
                 continue;
             TRY(shape_value(ir, first, ir->value[v].type, &shape));
-            bp_ir_set_input(ir, n, i, shape);
+            ir->value[v].uses--;
+            ir->value[shape].uses++;
+            node->in[i] = shape;
         }
     }
     return BP_OK;
