@@ -4,7 +4,7 @@
  * BP_XPU_DEVICES is a list of patterns (fnmatch), separated by commas. A device is admitted if its
  * name, its platform's name, or "platform/device" matches a pattern. Without the variable, GPUs and
  * accelerators are admitted: processors have the cpu plugin. */
-#include "xpu.h"
+#include "fused.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -233,8 +233,10 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     set_options(d);
     pthread_mutex_init(&d->lock, NULL);
     xpu_programs_init(d);
+    pthread_mutex_init(&d->fused_lock, NULL);
     status = xpu_stream_create(self, d->number, &common);
     if (status) {
+        xpu_fused_finish(d);
         xpu_programs_finish(d);
         pthread_mutex_destroy(&d->lock);
         self->call->clReleaseContext(d->context);
@@ -344,6 +346,7 @@ void xpu_devices_finish(struct xpu *self)
 {
     for (uint32_t i = 0; i < self->n_device; i++) {
         xpu_stream_destroy(self, i, self->device[i].common);
+        xpu_fused_finish(&self->device[i]);
         xpu_programs_finish(&self->device[i]);
         pthread_mutex_destroy(&self->device[i].lock);
         self->call->clReleaseContext(self->device[i].context);

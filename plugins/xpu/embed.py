@@ -7,6 +7,8 @@ Comments, and parts that only C and C++ compilers see, are left out. For each en
 numbers of type `host_real`, which a device without f64 needs as f32.
 
     embed.py SDK OUT DEPFILE FAMILY=HEADER...     the header's path is relative to SDK
+
++NAME=HEADER is a header without a kernel: xpu_source_NAME.
 """
 import os
 import re
@@ -66,19 +68,27 @@ def write_given(out, families, texts):
     out.write("};\n")
 
 
+def write_lines(out, name, lines):
+    out.write(f"static const char *const source_{name}[] = {{\n")
+    for line in lines:
+        quoted = line.replace("\\", "\\\\").replace('"', '\\"')
+        out.write(f'"{quoted}\\n",\n')
+    out.write("};\n")
+
+
 def main():
-    families = dict(argument.split("=") for argument in sys.argv[4:])
     texts = {}
+    families = dict(argument.split("=") for argument in sys.argv[4:] if argument[0] != "+")
+    others = dict(argument[1:].split("=") for argument in sys.argv[4:] if argument[0] == "+")
     with open(OUT, "w", encoding="utf-8") as out:
         out.write('/* Printed by embed.py. */\n#include "sources.h"\n#include <dialect/portable.h>\n')
         for family, header in families.items():
-            out.write(f"static const char *const source_{family}[] = {{\n")
             lines = flat(os.path.join(SDK, header), set())
             texts[family] = "\n".join(lines)
-            for line in lines:
-                quoted = line.replace("\\", "\\\\").replace('"', '\\"')
-                out.write(f'"{quoted}\\n",\n')
-            out.write("};\n")
+            write_lines(out, family, lines)
+        for name, header in others.items():
+            write_lines(out, name, flat(os.path.join(SDK, header), set()))
+            out.write(f"const struct xpu_source xpu_source_{name} = {{sizeof source_{name} / sizeof *source_{name}, source_{name}}};\n")
         out.write("const struct xpu_source xpu_source[PORTABLE_FAMILIES] = {\n")
         for family in families:
             out.write(f"[FAMILY_{family}] = {{sizeof source_{family} / sizeof *source_{family}, source_{family}}},\n")

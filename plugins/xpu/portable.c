@@ -210,16 +210,6 @@ int portable_has_blocks(void *self, uint32_t device)
     return ((struct xpu *)self)->device[device].has_blocks;
 }
 
-/* Starts the launches that the driver has gathered, if `now` is set and after every XPU_UNSTARTED
- * launches. Some drivers start them only when the host waits, and the device would be idle until
- * then. */
-static void start_some(struct xpu_stream *s, bool now)
-{
-    uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
-
-    if (now || given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
-}
-
 /* Launches the groups from `first` on, at most by->part. The driver could merge launches that it
  * gathers, so each part is started alone. */
 static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
@@ -239,7 +229,7 @@ static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
         code = call->clEnqueueNDRangeKernel(s->queue, kernel->kernel, 1, first ? &offset : NULL,
                                             &global, &by->lanes, 0, NULL, NULL);
     pthread_mutex_unlock(&kernel->lock);
-    if (code == CL_SUCCESS) start_some(s, by->part < by->groups);
+    if (code == CL_SUCCESS) xpu_stream_start(s, by->part < by->groups);
     return code;
 }
 

@@ -15,13 +15,16 @@ void xpu_programs_init(struct xpu_device *device)
             pthread_mutex_init(&device->program[f][t].lock, NULL);
 }
 
+void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel)
+{
+    self->call->clReleaseKernel(kernel->kernel);
+    free(kernel->set.args);
+    pthread_mutex_destroy(&kernel->lock);
+}
+
 static void kernels_destroy(struct xpu *self, struct xpu_kernel *kernel, int n)
 {
-    for (int i = 0; i < n; i++) {
-        self->call->clReleaseKernel(kernel[i].kernel);
-        free(kernel[i].set.args);
-        pthread_mutex_destroy(&kernel[i].lock);
-    }
+    for (int i = 0; i < n; i++) xpu_kernel_destroy(self, &kernel[i]);
     free(kernel);
 }
 
@@ -126,8 +129,8 @@ static enum bp_status check_lanes(struct xpu_device *d, const struct xpu_kernel 
                    name, most, k->lanes);
 }
 
-static enum bp_status make_kernel(struct xpu_device *d, cl_program program, const char *name,
-                                  size_t lanes, struct xpu_kernel *out)
+enum bp_status xpu_kernel_create(struct xpu_device *d, cl_program program, const char *name,
+                                 size_t lanes, struct xpu_kernel *out)
 {
     const struct xpu *self = d->self;
     cl_int code = CL_SUCCESS;
@@ -159,7 +162,7 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program, siz
         enum bp_status status;
         snprintf(name, sizeof name, "bp_%s_%s", portable_entry_name(family, i),
                  portable_type_name(type));
-        status = make_kernel(d, program, name, lanes, &kernel[i]);
+        status = xpu_kernel_create(d, program, name, lanes, &kernel[i]);
         if (status) {
             kernels_destroy(d->self, kernel, i);
             return status;
@@ -185,22 +188,37 @@ static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source
     return status;
 }
 
+void xpu_program_options(const struct xpu_device *d, size_t lanes, enum portable_type type,
+                         char *out, size_t size)
+{
+    const char *name = portable_type_name(type);
+    int n = snprintf(out, size, "%s -DELEM=%s -DELEM_%s", d->options, name, name);
+
+    if (lanes > 1 && lanes < XPU_LANES)
+        snprintf(out + n, size - (size_t)n, " -DMAX_LANES=%zu", lanes);
+}
+
+enum bp_status xpu_program_load(struct xpu_device *d, const struct xpu_source *source,
+                                const char *options, cl_program *out)
+{
+    const struct xpu_key key = xpu_cache_key(d, source, options);
+    cl_program program = from_cache(d, &key, options);
+
+    if (!program) return compile_once(d, source, &key, options, out);
+    *out = program;
+    return BP_OK;
+}
+
 /* Builds the kernels for teams of this many lanes. */
 static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portable_family family,
                                 enum portable_type type, struct xpu_kernel **out)
 {
-    const struct xpu_source *source = &xpu_source[family];
-    const char *name = portable_type_name(type);
     char options[288];
     cl_program program;
-    enum bp_status status = BP_OK;
+    enum bp_status status;
 
-    snprintf(options, sizeof options, "%s -DELEM=%s -DELEM_%s", d->options, name, name);
-    if (lanes > 1 && lanes < XPU_LANES)
-        snprintf(options + strlen(options), 32, " -DMAX_LANES=%zu", lanes);
-    const struct xpu_key key = xpu_cache_key(d, source, options);
-    program = from_cache(d, &key, options);
-    if (!program) status = compile_once(d, source, &key, options, &program);
+    xpu_program_options(d, lanes, type, options, sizeof options);
+    status = xpu_program_load(d, &xpu_source[family], options, &program);
     if (status) return status;
     status = make_kernels(d, program, lanes, family, type, out);
     d->self->call->clReleaseProgram(program); /* its kernels keep it alive */

@@ -12,6 +12,7 @@ struct xpu_source {
     const char *const *line;
 };
 extern const struct xpu_source xpu_source[]; /* by enum portable_family */
+extern const struct xpu_source xpu_source_fused; /* fused_functions.h: functions without a kernel */
 
 /* The offsets of an entry's arguments of type `host_real` (dialect.h): doubles, in whose place a
  * device without f64 reads an f32. */

@@ -2,6 +2,7 @@
 /* stream.c: creates, waits for and destroys streams, which are in-order OpenCL queues. */
 #include "xpu.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
@@ -48,6 +49,13 @@ void xpu_stream_destroy(void *p, uint32_t device, void *stream)
 struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream)
 {
     return stream ? stream : self->device[device].common;
+}
+
+void xpu_stream_start(struct xpu_stream *s, bool now)
+{
+    uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
+
+    if (now || given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
 }
 
 /* Retains and returns queue number i of the device; NULL: there are no more. */

@@ -93,6 +93,8 @@ struct xpu_device {
     struct xpu_stream *streams;   /* list of all streams */
     uint64_t n_stream;            /* number of streams created so far */
     struct xpu_program program[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
+    pthread_mutex_t fused_lock;
+    struct xpu_fused *fused;      /* list of the kernels of `fused`: fused.h */
 };
 
 /* An instance. Constant after create, except for the number of released buffers. */
@@ -132,6 +134,10 @@ enum bp_status xpu_synchronize(void *self, uint32_t device, void *stream);
 enum bp_status xpu_stream_wait(void *self, uint32_t device, void *stream, void *event);
 /* The plugin's stream for a stream of the core: the device's common stream for NULL. */
 struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream);
+/* Counts a launch, and starts the launches that the driver has gathered, if `now` is set and after
+ * every XPU_UNSTARTED launches. Some drivers start them only when the host waits, and the device
+ * would be idle until then. */
+void xpu_stream_start(struct xpu_stream *stream, bool now);
 
 /* event.c: records, queries and waits for events. */
 enum bp_status xpu_event_create(void *self, uint32_t device, void **out_event);
@@ -159,9 +165,18 @@ enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family fa
                               enum portable_type type, int entry, struct xpu_kernel **out);
 void xpu_programs_init(struct xpu_device *device);
 void xpu_programs_finish(struct xpu_device *device);
+/* The parts of xpu_kernel_get: the compiler options for a type and teams of this many lanes; a
+ * program, compiled or from the cache; and a kernel of it. */
+struct xpu_source;
+void xpu_program_options(const struct xpu_device *device, size_t lanes, enum portable_type type,
+                         char *out, size_t size);
+enum bp_status xpu_program_load(struct xpu_device *device, const struct xpu_source *source,
+                                const char *options, cl_program *out);
+enum bp_status xpu_kernel_create(struct xpu_device *device, cl_program program, const char *name,
+                                 size_t lanes, struct xpu_kernel *out);
+void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel);
 
 /* key.c: builds a key from all that a program compiled with these options depends on. */
-struct xpu_source;
 struct xpu_key {
     uint32_t size;
     char text[1536]; /* longest: 6 times 142, options, two hashes, a UUID */

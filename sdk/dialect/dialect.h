@@ -28,6 +28,7 @@
  *   ON_HOST                defined for hosts, where a team is one lane: the compiler vectorises
  *   ON_PROCESSOR           defined by the build for an OpenCL device that is a processor: a team is
  *                          one lane there too, and a lane computes runs of independent elements
+ *   INLINE_ALL             defined by the build if OpenCL's compiler must inline every function
  *   NO_F64                 defined by the build for an OpenCL device without f64: double does not
  *                          compile
  *
@@ -54,7 +55,11 @@ enum { MAX_LOCAL = 32 << 10 /* every OpenCL device has as much; CUDA allows 48 K
 
 #if defined(__OPENCL_C_VERSION__)
 
+#ifdef INLINE_ALL
+#define KFN static inline __attribute__((always_inline))
+#else
 #define KFN static inline
+#endif
 #define GLOBAL __global
 #define LOCAL __local
 #define TEAMS ((i64)get_num_groups(0))
