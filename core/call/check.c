@@ -347,15 +347,17 @@ enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_te
         uint32_t port = bp_out_port(inv->row, inv->out_at, i);
         bool may = op->out[port].kind != BP_PORT_UPDATE; /* an update output always is its input */
         int share = may ? op->out[port].share : -1;
-        const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(inv, (uint32_t)share);
         if (!t) continue;
         snprintf(what, sizeof what, "output %s", op->out[port].name);
         TRY(bp_given_check(inv, what, t, &inv->out[i]));
         inv->given[i] = &t->view;
         inv->want |= 1u << port;
-        if (input && t->view.count && input->data == t->view.data &&
-            input->memory == t->view.memory)
-            inv->in_place = true;
+        for (uint32_t k = 0; share >= 0 && k < inv->n_in; k++) {
+            const struct bp_view *input = inv->in[k];
+            if (k < inv->in_at[share] || k >= inv->in_at[share + 1] || !input) continue;
+            if (t->view.count && input->data == t->view.data && input->memory == t->view.memory)
+                inv->in_place = true;
+        }
     }
     return BP_OK;
 }

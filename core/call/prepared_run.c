@@ -53,14 +53,16 @@ static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
 }
 
 /* Whether an output may share memory with an input. An output may be exactly the input that the
- * operator allows it to share, if the only kernel supports this or the steps were prepared for it;
- * otherwise outputs have separate memory. */
+ * operator allows it to share, or one of several such inputs, if the only kernel supports this or
+ * the steps were prepared for it; otherwise outputs have separate memory. */
 static bool may_share(const struct bp_prepared *p, const struct bp_tensor *in,
                       const struct bp_tensor *out, uint32_t i, uint32_t o)
 {
     const struct bp_port *port = bp_prepared_port(p, o);
 
-    if (port->share < 0 || i != p->in_at[port->share] || !same_place(in, out)) return false;
+    if (port->share < 0 || i < p->in_at[port->share] || i >= p->in_at[port->share + 1] ||
+        !same_place(in, out))
+        return false;
     return port->kind == BP_PORT_UPDATE ||
            (p->simple && p->step[0].kernel->flags & BP_KERNEL_IN_PLACE) ||
            (!p->simple && p->in_place);

@@ -257,26 +257,35 @@ static bool may_keep(const struct bp_lowering *l, uint32_t out, uint32_t in)
            (!value[in]->offset && value[in]->bytes == root->bytes);
 }
 
+/* Whether output i of the call may be placed over an input, where no output before it lies. */
+static bool may_place(const struct bp_lowering *l, const struct bp_node *node, uint32_t input,
+                      uint32_t i, const uint32_t *out)
+{
+    struct bp_scheduled_value **value = l->schedule->value, *in = value[l->in[input]];
+
+    for (uint32_t before = 0; before < i; before++)
+        if (out[before] != BP_NO_VALUE && value[out[before]]->root == in->root) return false;
+    return may_overwrite(l, node, input) && may_keep(l, node->out[i], l->in[input]) &&
+           bp_same_type(&value[out[i]]->type.view, &in->type.view);
+}
+
 /* Places outputs in the memory of inputs that are not read later, where the kernel allows it. Only
  * calls of one launch are considered: the steps of a decomposition may read an input again. */
 static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
                               const struct bp_prepared *p, const uint32_t *out)
 {
-    const struct bp_opinfo *op = &node->row->info;
-    struct bp_scheduled_value **value = l->schedule->value;
-
     if (p->n_step != 1 || p->step->in || p->step->fallback || p->step->transform ||
-        node->row->varies || !(p->step->kernel->flags & BP_KERNEL_IN_PLACE))
+        !(p->step->kernel->flags & BP_KERNEL_IN_PLACE))
         return;
-    for (uint32_t i = 0; i < op->n_out; i++) {
-        int share = op->out[i].kind == BP_PORT_UPDATE ? -1 : op->out[i].share;
-        uint32_t input;
-        if (share < 0 || out[i] == BP_NO_VALUE || !bp_invocation_in(l->inv, (uint32_t)share))
-            continue;
-        input = node->in_at[share];
-        if (may_overwrite(l, node, input) && may_keep(l, node->out[i], l->in[input]) &&
-            bp_same_type(&value[out[i]]->type.view, &value[l->in[input]]->type.view))
-            bp_lower_set_view(l->schedule, out[i], l->in[input], 0);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const struct bp_port *port =
+            &node->row->info.out[bp_out_port(node->row, node->out_at, i)];
+        if (out[i] == BP_NO_VALUE || port->kind == BP_PORT_UPDATE || port->share < 0) continue;
+        for (uint32_t k = node->in_at[port->share]; k < node->in_at[port->share + 1]; k++) {
+            if (l->in[k] == BP_NO_VALUE || !may_place(l, node, k, i, out)) continue;
+            bp_lower_set_view(l->schedule, out[i], l->in[k], 0);
+            break;
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 #define UPDATE(n, v, i, d) {#n, BP_PORT_UPDATE, BP_VAR_##v, i, 0, d},
 #define VIEW(n, v, i, d) {#n, BP_PORT_VIEW, BP_VAR_##v, i, 0, d},
 #define VAROUT(n, v, d) {#n, BP_PORT_VAROUT, BP_VAR_##v, -1, 0, d},
+#define VAROUT_SHARE(n, v, i, d) {#n, BP_PORT_VAROUT, BP_VAR_##v, i, 0, d},
 #define VIEWS(n, v, i, d) {#n, BP_PORT_VIEWS, BP_VAR_##v, i, 0, d},
 #include <ops/ops.def>
 

@@ -11,6 +11,8 @@ struct fused_run {
     const struct fused_plan *p;
     char *in[BP_FUSED_IN], *out[BP_FUSED_OUT];
     bool nt; /* results are written with streaming stores */
+    uint32_t held; /* a bit for each result that lies over an input which later instructions read:
+                      it is written at the end of a tile */
     int64_t block; /* elements of a task; a multiple of the tile */
 };
 
@@ -86,7 +88,7 @@ static void tile_begin(const struct fused_run *r, struct fused_tile *t, int64_t 
         else if (p->in[i].kind == FUSED_MOVED) tile_copy(r, t, BP_FUSED_X + i, begin, n);
     }
     for (int i = 0; i < p->n_out; i++)
-        if (p->out[i].kind == FUSED_DIRECT && !r->nt)
+        if (p->out[i].kind == FUSED_DIRECT && !r->nt && !(r->held >> i & 1))
             t->at[BP_FUSED_Y + i] = r->out[i] + begin * p->size;
 }
 
@@ -138,7 +140,7 @@ static void tile_end(const struct fused_run *r, struct fused_tile *t, int64_t be
         reads.bytes[reads.n++] = NT_LINE;
     }
     for (int i = 0; i < p->n_out; i++) {
-        if (p->out[i].kind != FUSED_DIRECT)
+        if (p->out[i].kind != FUSED_DIRECT || r->held >> i & 1)
             tile_copy(r, t, BP_FUSED_Y + i, begin, n);
         else if (r->nt && !(p->streamed >> i & 1))
             nt_store(r->out[i] + begin * p->size, t->at[BP_FUSED_Y + i], (size_t)(n * p->size),
@@ -167,6 +169,34 @@ static void fused_task(void *arg, int64_t number)
 /* The elements of a task. Larger tasks wait less often for their streaming stores. */
 enum { BLOCK = 32768, SHARES = 16 };
 
+/* Whether a call that follows the one that writes result i reads input k. */
+static bool plan_reads_later(const struct fused_plan *p, int i, int k)
+{
+    bool is_written = false;
+
+    for (int n = 0; n < p->n_call; n++) {
+        const struct fused_call *c = &p->call[n];
+        for (int from = 0; from < BP_FUSED_FROM && is_written; from++)
+            if (c->from[from] == BP_FUSED_X + k) return true;
+        for (int link = 0; link < c->n_link && is_written; link++)
+            if (p->other[c->link + link] == BP_FUSED_X + k) return true;
+        is_written |= c->to == BP_FUSED_Y + i;
+    }
+    return false;
+}
+
+/* Finds the results that lie over inputs. Their lines are in the caches, so streaming stores would
+ * gain nothing. */
+static void run_hold(struct fused_run *r)
+{
+    for (int i = 0; i < r->p->n_out; i++)
+        for (int k = 0; k < r->p->n_in; k++) {
+            if (r->out[i] != r->in[k]) continue;
+            r->nt = false;
+            if (plan_reads_later(r->p, i, k)) r->held |= 1u << i;
+        }
+}
+
 enum bp_status cpu_fused(const struct bp_launch *launch)
 {
     const struct fused_plan *p = launch->plan;
@@ -179,6 +209,7 @@ enum bp_status cpu_fused(const struct bp_launch *launch)
         r.out[i] = launch->out[i]->data;
         r.nt &= (uintptr_t)r.out[i] % NT_LINE == 0;
     }
+    run_hold(&r);
     r.block = p->count / (SHARES * (int64_t)(width ? width : 1));
     r.block = (r.block > BLOCK ? r.block : BLOCK) / p->tile * p->tile;
     if (r.block < p->tile) r.block = p->tile;

@@ -44,6 +44,7 @@ static const struct row rows[] = {
 #define UPDATE(n, t, i, d) {#n, d, OUT_ONE},
 #define VIEW(n, t, i, d) {#n, d, OUT_ONE},
 #define VAROUT(n, t, d) {#n, d, OUT_VAR},
+#define VAROUT_SHARE(n, t, i, d) {#n, d, OUT_VAR},
 #define VIEWS(n, t, i, d) {#n, d, OUT_VAR},
 #define I64(n, v, w, d) {#n, #v, #w, d, ATTR_I64, 1},
 #define F64(n, v, w, d) {#n, #v, #w, d, ATTR_F64, 1},

@@ -107,6 +107,27 @@ Test(lower, a_result_does_not_lie_in_a_value_that_has_a_view)
 }
 
 /* A residual may be overwritten by the product that reads it only if nothing reads it later. */
+/* Each result of a group may lie in any one of its inputs, and no two in the same. All values of
+ * these graphs lie in the memory of results of the run; an input that is read again keeps its
+ * value. */
+Test(lower, results_of_groups_lie_in_inputs)
+{
+    static const struct lower_case cases[] = {
+        {"a = softmax(x)\nb = relu(add(y, a))\nreturn softmax(b)", "softmax fused softmax", 0},
+        {"a = softmax(x)\nb = add(y, a)\nc = relu(b)\nreturn softmax(b), softmax(c)",
+         "softmax fused softmax softmax", 0},
+        {"a = softmax(x)\nd = softmax(y)\nb = sub(d, a)\nc = relu(b)\nreturn softmax(b), "
+         "softmax(c)",
+         "softmax softmax fused softmax softmax", 0},
+        {"a = softmax(x)\nb = relu(add(y, a))\nreturn softmax(b), softmax(a)",
+         "softmax fused softmax softmax", 0},
+    };
+
+    unsetenv("BP_PASSES");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_launches(BP_F32, &cases[i], true);
+}
+
 Test(lower, residuals_that_are_read_again_stay)
 {
     static const struct lower_case cases[] = {

@@ -42,6 +42,7 @@ static void all_typed(struct world *w, void *scope, void *x, const char *what, c
 #define UPDATE(n, v, i, d) , &out[0]
 #define VIEW(n, v, i, d) , &out[0]
 #define VAROUT(n, v, d) , &out[0], 1
+#define VAROUT_SHARE(n, v, i, d) , &out[0], 1
 #define VIEWS(n, v, i, d) , &out[0], 1
 #define CALLED(op) \
     memcpy(seen, out, sizeof seen); \

@@ -347,6 +347,38 @@ Test(fused_bits, of_several_operators)
     fixture_finish(&f);
 }
 
+/* Results over inputs that later instructions read, of tensors that are larger than a tile. */
+Test(fused_bits, of_results_over_inputs)
+{
+    static const char *const text = "y0 = mul x0 x1; y1 = add x0 x1; r0 = sub y0 x0; "
+                                    "y2 = mul r0 x1";
+    static const uint32_t dtypes[] = {BP_F32, BP_F64, BP_F16, BP_BF16};
+    struct fixture f = fixture_init();
+
+    for (int d = 0; d < 4; d++)
+        for (int strided = 0; strided < 2; strided++) {
+            struct bp_tensor *x[2], *wanted[3] = {NULL}, *over[3];
+            int64_t code[BP_FUSED_WORDS];
+            size_t n = code_of(text, code);
+            for (int k = 0; k < 2; k++) {
+                struct bp_tensor *all = float_tensor(&f, dtypes[d], 2, SHAPE(97, 221),
+                                                     7 + (uint32_t)k, true);
+                OK(bp_tensor_view(all, 0, 2, SHAPE(97, 131), SHAPE(strided ? 221 : 131, 1),
+                                  &x[k]));
+                bp_tensor_destroy(all);
+            }
+            OK(call_fused(&f, code, n, x, 2, wanted, 3));
+            over[0] = x[1];
+            over[1] = x[0];
+            OK(bp_tensor_create(f.device, dtypes[d], 2, SHAPE(97, 131), &over[2]));
+            OK(call_fused(&f, code, n, x, 2, over, 3));
+            for (int i = 0; i < 3; i++) same_bits(&f, over[i], wanted[i], text);
+            for (int i = 0; i < 3; i++) bp_tensor_destroy(over[i]);
+            for (int i = 0; i < 3; i++) bp_tensor_destroy(wanted[i]);
+        }
+    fixture_finish(&f);
+}
+
 /* ---- chains ---- */
 
 /* Asserts that two tensors of f32 or f64 have the same numbers and zeros; NaN is any NaN, because a

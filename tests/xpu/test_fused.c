@@ -252,6 +252,36 @@ Test(fused, takes_any_strides)
     fixture_finish(&f);
 }
 
+/* Results over inputs that other instructions read. */
+Test(fused, may_write_over_its_inputs)
+{
+    static const char *const text = "y0 = mul x0 x1; y1 = tanh y0; r0 = sub y0 x0; y2 = mul r0 x1";
+    struct fixture f = xpu_init();
+
+    for (int d = 0; d < 4; d++) {
+        struct bp_tensor *x[2], *wanted[3] = {NULL}, *over[3];
+        int64_t code[BP_FUSED_WORDS];
+        size_t n = code_of(text, code);
+        for (int k = 0; k < 2; k++) {
+            struct bp_tensor *all =
+                numbers_of(&f, dtypes[d], 2, SHAPE(37, 221), 7 + (uint32_t)k, true);
+            OK(bp_tensor_view(all, 0, 2, SHAPE(37, 131), SHAPE(221, 1), &x[k]));
+            bp_tensor_destroy(all);
+        }
+        fused_call(&f, code, n, x, 2, wanted);
+        over[0] = x[1];
+        over[1] = x[0];
+        OK(bp_tensor_create(f.device, dtypes[d], 2, SHAPE(37, 131), &over[2]));
+        fused_call(&f, code, n, x, 2, over);
+        for (int i = 0; i < 3; i++) {
+            same_numbers(&f, over[i], wanted[i], text);
+            bp_tensor_destroy(over[i]);
+            bp_tensor_destroy(wanted[i]);
+        }
+    }
+    fixture_finish(&f);
+}
+
 /* ---- kernels ---- */
 
 static int programs_in(const char *folder)

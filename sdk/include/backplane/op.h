@@ -48,8 +48,8 @@ struct bp_port {
     const char *name;
     uint8_t kind;  /* enum bp_port_kind */
     uint8_t var;   /* enum bp_type_var */
-    int8_t share;  /* of an output: index of the input whose memory it may share, views or updates;
-                      or -1 */
+    int8_t share;  /* of an output: index of the input whose memory it may share (of any number of
+                      tensors: any one of them), views or updates; or -1 */
     uint8_t shape_only; /* of an input: 1: the operator reads its shape and dtype only. Kernels must
                            not read its elements; the view may have no data */
     const char *doc;

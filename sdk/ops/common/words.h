@@ -39,6 +39,9 @@
 #ifndef VAROUT
 #define VAROUT(name, var, doc)
 #endif
+#ifndef VAROUT_SHARE
+#define VAROUT_SHARE(name, var, input, doc)
+#endif
 #ifndef VIEWS
 #define VIEWS(name, var, input, doc)
 #endif

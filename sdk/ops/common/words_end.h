@@ -14,6 +14,7 @@
 #undef UPDATE
 #undef VIEW
 #undef VAROUT
+#undef VAROUT_SHARE
 #undef VIEWS
 #undef I64
 #undef ENUM
