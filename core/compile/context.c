@@ -4,7 +4,6 @@
 #include "schedule.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { IDLE_MAX = 8 }; /* contexts that a schedule keeps for later runs */
 
@@ -41,35 +40,24 @@ static enum bp_status context_allocate(const struct bp_schedule *s, struct bp_sc
     c->result = context_array(s->n_result, sizeof *c->result);
     if (!c->view || !c->launch || !c->list || !c->patch || !c->result)
         return bp_error(BP_ERR_MEMORY, "no host memory for a run of a program");
-    if (!s->arena) return BP_OK;
-    c->fills_arena = s->device->host_visible && bp_compile_checks("arena");
-    return bp_buffer_allocate(s->device, s->device->host, BP_SPACE_DEVICE,
-                              s->arena + s->alignment, &c->arena);
+    c->fills_arena = s->arena && s->device->is_inline && s->device->host_visible &&
+                     bp_compile_checks("arena");
+    return BP_OK;
 }
 
-/* Sets the addresses that are equal in all runs of the context, and lists the other values. */
-static void context_place_values(const struct bp_schedule *s, struct bp_schedule_context *c)
+/* Lists the values in the memory of inputs and results. */
+static void context_list_values(const struct bp_schedule *s, struct bp_schedule_context *c)
 {
-    uintptr_t base = 0;
-
-    if (c->arena)
-        base = ((uintptr_t)c->arena->memory.data + s->alignment - 1) / s->alignment * s->alignment;
     for (uint32_t v = 0; v < s->n_value; v++) {
         const struct bp_scheduled_value *value = s->value[v], *root = s->value[value->root];
         c->view[v] = value->type.view; /* its shape and strides stay in the schedule */
-        if (root->source == BP_SOURCE_CONSTANT) continue; /* the type has its address */
-        if (root->source == BP_SOURCE_SHAPE) continue;    /* the view has no address */
-        if (root->source != BP_SOURCE_ARENA) {
+        if (root->source == BP_SOURCE_INPUT || root->source == BP_SOURCE_RESULT)
             c->patch[c->n_patch++] =
                 (struct bp_context_patch){v, value->root, value->offset};
-        } else if (c->arena && root->bytes) {
-            c->view[v].data = (void *)(base + root->at + value->offset);
-            c->view[v].memory = c->arena->memory.handle;
-        }
     }
 }
 
-static void context_place_launches(const struct bp_schedule *s, struct bp_schedule_context *c)
+static void context_list_operands(const struct bp_schedule *s, struct bp_schedule_context *c)
 {
     const struct bp_view **list = c->list;
 
@@ -83,10 +71,30 @@ static void context_place_launches(const struct bp_schedule *s, struct bp_schedu
         l->out = list + l->n_in;
         for (uint32_t i = 0; i < count_operands(from); i++)
             *list++ = from->value[i] == BP_NO_VALUE ? NULL : &c->view[from->value[i]];
-        if (from->workspace == BP_NO_VALUE) continue;
-        l->workspace = c->view[from->workspace].data;
-        l->workspace_memory = c->view[from->workspace].memory;
     }
+}
+
+/* Sets the addresses in the arena, which is often that of the context's last run. */
+static void context_place(const struct bp_schedule *s, struct bp_schedule_context *c)
+{
+    const struct bp_address at = c->arena->memory;
+    uintptr_t base = ((uintptr_t)at.data + s->alignment - 1) / s->alignment * s->alignment;
+
+    if (c->is_placed && c->placed.data == at.data && c->placed.handle == at.handle) return;
+    for (uint32_t v = 0; v < s->n_value; v++) {
+        const struct bp_scheduled_value *value = s->value[v], *root = s->value[value->root];
+        if (root->source != BP_SOURCE_ARENA || !root->bytes) continue;
+        c->view[v].data = (void *)(base + root->at + value->offset);
+        c->view[v].memory = at.handle;
+    }
+    for (uint32_t n = 0; n < s->n_launch; n++) {
+        uint32_t workspace = s->launch[n].workspace;
+        if (workspace == BP_NO_VALUE) continue;
+        c->launch[n].workspace = c->view[workspace].data;
+        c->launch[n].workspace_memory = c->view[workspace].memory;
+    }
+    c->placed = at;
+    c->is_placed = true;
 }
 
 static enum bp_status context_create(const struct bp_schedule *s,
@@ -101,30 +109,66 @@ static enum bp_status context_create(const struct bp_schedule *s,
         context_free(c);
         return status;
     }
-    context_place_values(s, c);
-    context_place_launches(s, c);
+    context_list_values(s, c);
+    context_list_operands(s, c);
     *out = c;
     return BP_OK;
 }
 
-enum bp_status bp_context_take(struct bp_schedule *s, struct bp_schedule_context **out)
+static enum bp_status context_add_arena(const struct bp_schedule *s, struct bp_timeline *timeline,
+                                        struct bp_schedule_context *c)
 {
-    struct bp_schedule_context *c;
+    struct bp_timeline *owner = timeline->is_inline ? s->device->host : timeline;
 
-    pthread_mutex_lock(&s->lock);
-    c = s->idle;
+    if (!s->arena) return BP_OK;
+    if (!c->arena)
+        TRY(bp_buffer_allocate(s->device, owner, BP_SPACE_DEVICE, s->arena + s->alignment,
+                               &c->arena));
+    context_place(s, c);
+    return BP_OK;
+}
+
+/* An idle context of an inline stream keeps its arena, which other streams do not take. */
+static struct bp_schedule_context *idle_remove(struct bp_schedule *s, bool is_inline)
+{
+    struct bp_schedule_context **at = &s->idle, *c;
+
+    while (*at && (*at)->arena && !is_inline) at = &(*at)->next;
+    c = *at;
     if (c) {
-        s->idle = c->next;
+        *at = c->next;
         s->n_idle--;
     }
+    return c;
+}
+
+enum bp_status bp_context_take(struct bp_schedule *s, struct bp_timeline *timeline,
+                               struct bp_schedule_context **out)
+{
+    struct bp_schedule_context *c;
+    enum bp_status status = BP_OK;
+
+    pthread_mutex_lock(&s->lock);
+    c = idle_remove(s, timeline->is_inline);
     pthread_mutex_unlock(&s->lock);
-    if (!c) return context_create(s, out);
-    *out = c;
-    return BP_OK;
+    if (!c) TRY(context_create(s, &c));
+    atomic_store(&c->refs, 1);
+    status = context_add_arena(s, timeline, c);
+    if (status) bp_context_put(s, c);
+    else *out = c;
+    return status;
+}
+
+void bp_context_leave_arena(struct bp_schedule_context *c, const struct bp_timeline *timeline)
+{
+    if (timeline->is_inline || !c->arena) return;
+    bp_buffer_release(c->arena);
+    c->arena = NULL;
 }
 
 void bp_context_put(struct bp_schedule *s, struct bp_schedule_context *c)
 {
+    if (atomic_fetch_sub(&c->refs, 1) != 1) return;
     pthread_mutex_lock(&s->lock);
     if (s->n_idle < IDLE_MAX) {
         c->next = s->idle;
@@ -147,13 +191,12 @@ void bp_context_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
         c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);
         c->view[patch->value].memory = of->view.memory;
     }
-    if (c->fills_arena) memset(c->arena->memory.data, 0xff, s->arena + s->alignment);
     if (c->timeline == timeline && c->stream == timeline->stream) return;
     c->timeline = timeline;
     c->stream = timeline->stream;
     for (uint32_t n = 0; n < s->n_launch; n++) {
         c->launch[n].stream = timeline->stream;
-        c->launch[n].fault = &timeline->fault;
+        c->launch[n].fault = s->device->is_inline ? &timeline->fault : NULL;
     }
 }
 
@@ -171,32 +214,4 @@ bool bp_context_free_idle(struct bp_schedule *s)
         context_free(c);
     }
     return list != NULL;
-}
-
-/* lower.c creates a schedule; its contexts, which this file makes, are freed with it. */
-static void schedule_free_values(struct bp_schedule *s)
-{
-    for (uint32_t n = 0; n < s->n_launch; n++) {
-        bp_prepared_release(s->launch[n].prepared);
-        free(s->launch[n].value);
-    }
-    for (uint32_t v = 0; v < s->n_value; v++) free(s->value[v]);
-    free(s->launch);
-    free(s->value);
-    free(s->input);
-    free(s->output);
-    free(s->result);
-    free(s->update);
-    free(s->constant);
-}
-
-void bp_schedule_destroy(struct bp_schedule *s)
-{
-    if (!s) return;
-    if (s->shrinker.shrink) bp_shrinker_unregister(s->device, &s->shrinker);
-    bp_context_free_idle(s);
-    schedule_free_values(s);
-    bp_ir_destroy(s->ir);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
 }

@@ -175,6 +175,17 @@ enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *devi
     return status;
 }
 
+void bp_ir_drop_constants(struct bp_ir *ir)
+{
+    for (uint32_t v = 0; v < ir->n_value; v++) {
+        struct bp_ir_value *value = &ir->value[v];
+        if (value->folded) bp_folded_release(value->constant);
+        bp_tensor_destroy(value->constant);
+        value->folded = false;
+        value->constant = NULL;
+    }
+}
+
 void bp_ir_destroy(struct bp_ir *ir)
 {
     if (!ir) return;
@@ -186,11 +197,8 @@ void bp_ir_destroy(struct bp_ir *ir)
         free(ir->node[n].source);
         free(ir->node[n].prefer);
     }
-    for (uint32_t v = 0; v < ir->n_value; v++) {
-        if (ir->value[v].folded) bp_folded_release(ir->value[v].constant);
-        bp_tensor_destroy(ir->value[v].constant);
-        free(ir->value[v].type);
-    }
+    bp_ir_drop_constants(ir);
+    for (uint32_t v = 0; v < ir->n_value; v++) free(ir->value[v].type);
     free(ir->dense);
     free(ir->value);
     free(ir->node);

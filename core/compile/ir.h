@@ -72,6 +72,8 @@ struct bp_ir {
 enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *device,
                             struct bp_ir **out_ir);
 void bp_ir_destroy(struct bp_ir *ir);
+/* Drops the references to constants. The representation can be described and destroyed only. */
+void bp_ir_drop_constants(struct bp_ir *ir);
 
 /* Fills an invocation for a node, except its inputs and its kernel. The attributes still belong to
  * the node. */

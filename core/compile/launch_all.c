@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_all.c: runs the launches of a schedule one after the other, on an inline stream. */
+/* launch_all.c: runs the launches of a schedule one after the other, or submits them to a stream of
+ * the plugin. */
 #include "schedule.h"
 
 #include "../base/generator.h"
 #include "../call/fallback.h"
+#include "../exec/capture.h"
 
+#include <string.h>
 #include <time.h>
 
 static uint64_t schedule_now_ns(void)
@@ -43,83 +46,179 @@ launch_cancelled(const struct bp_schedule *s, const struct bp_scheduled_launch *
                          bp_error_message());
 }
 
-/* Launches a fallback step, which is counted, or a step of a random operator. */
+/* Launches a fallback step, which is counted. A captured one is counted when it is replayed. */
 static __attribute__((noinline)) enum bp_status
 launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
-               struct bp_launch *l, struct bp_stream *stream, const uint64_t random[2])
+               struct bp_launch *l, struct bp_timeline *timeline)
 {
+    const struct bp_opdef *row = from->prepared->row;
     uint64_t began = schedule_now_ns();
-    enum bp_status status;
+    enum bp_status status = l->kernel->launch(l);
 
-    if (from->prepared->row->random) {
-        l->seed = random[0];
-        l->offset = random[1] + from->random_at;
-    }
-    status = l->kernel->launch(l);
-    if (from->step->kind && status == BP_OK && !stream->timeline->fault)
-        bp_fallback_count(s->device, from->prepared->row, from->step->kind, from->bytes,
+    if (status != BP_OK || timeline->fault) return status;
+    if (timeline->recording)
+        bp_capture_count_fallback(timeline->recording, row, from->step->kind, from->bytes);
+    else
+        bp_fallback_count(s->device, row, from->step->kind, from->bytes,
                           schedule_now_ns() - began);
-    return status;
-}
-
-/* Launches like launch_list, and calls the watcher after a launch that did not fail. */
-static __attribute__((noinline)) enum bp_status
-launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
-               struct bp_stream *stream, const uint64_t random[2],
-               const struct bp_schedule_watch *watch)
-{
-    const struct bp_scheduled_launch *from = &s->launch[n];
-    struct bp_launch_info info = {.size = sizeof info};
-    struct bp_watched_launch seen = {.size = sizeof seen, .program = watch->program, .launch = n,
-                                     .info = &info, .device = s->device, .in = l->in,
-                                     .out = l->out};
-    uint64_t began = schedule_now_ns();
-    enum bp_status status = from->is_special ? launch_special(s, from, l, stream, random)
-                                             : l->kernel->launch(l);
-
-    seen.ns = schedule_now_ns() - began;
-    if (status != BP_OK || stream->timeline->fault) return status;
-    bp_schedule_describe(s, n, &info);
-    watch->watcher(watch->ctx, &seen);
     return BP_OK;
 }
 
-static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedule_context *c,
-                                  struct bp_stream *stream, uint64_t number,
-                                  const struct bp_schedule_watch *watch)
+static inline enum bp_status launch_one(const struct bp_schedule *s,
+                                        const struct bp_scheduled_launch *from,
+                                        struct bp_launch *l, struct bp_timeline *timeline)
 {
-    struct bp_timeline *timeline = stream->timeline;
-    uint64_t random[2] = {0, 0}; /* the seed, and the first block of the run */
+    return __builtin_expect(from->is_special, 0) ? launch_special(s, from, l, timeline)
+                                                 : l->kernel->launch(l);
+}
 
-    if (s->ir->random_blocks)
-        bp_generator_reserve(stream->generator ? stream->generator : s->device->core->generator,
-                             s->ir->random_blocks, &random[0], &random[1]);
+/* Shows launch n to the watcher, after it has run. */
+static void launch_show(const struct bp_schedule *s, uint32_t n, const struct bp_launch *l,
+                        uint64_t ns, const struct bp_schedule_watch *watch)
+{
+    struct bp_launch_info info = {.size = sizeof info};
+    struct bp_watched_launch seen = {.size = sizeof seen, .program = watch->program, .launch = n,
+                                     .info = &info, .device = s->device, .in = l->in,
+                                     .out = l->out, .ns = ns};
+
+    bp_schedule_describe(s, n, &info);
+    watch->watcher(watch->ctx, &seen);
+}
+
+/* Launches like launch_one, and calls the watcher after a launch that did not fail. */
+static __attribute__((noinline)) enum bp_status
+launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
+               struct bp_timeline *timeline, const struct bp_schedule_watch *watch)
+{
+    uint64_t began = schedule_now_ns();
+    enum bp_status status = launch_one(s, &s->launch[n], l, timeline);
+
+    if (status == BP_OK && !timeline->fault)
+        launch_show(s, n, l, schedule_now_ns() - began, watch);
+    return status;
+}
+
+/* A thread of the app checks whether the process ends its intake; a worker, which runs calls that
+ * were accepted before, whether it exits. */
+static inline bool launch_must_stop(const struct bp_timeline *timeline)
+{
+    return __builtin_expect(timeline->queue ? bp_process_is_exiting() : bp_process_is_stopping(),
+                            0);
+}
+
+enum bp_status bp_schedule_launch_here(const struct bp_schedule *s, struct bp_schedule_context *c,
+                                       struct bp_timeline *timeline, uint64_t number,
+                                       const struct bp_schedule_watch *watch)
+{
+    if (c->fills_arena) memset(c->placed.data, 0xff, s->arena + s->alignment);
     for (uint32_t n = 0; n < s->n_launch; n++) {
         const struct bp_scheduled_launch *from = &s->launch[n];
         struct bp_launch *l = &c->launch[n];
         enum bp_status status;
-        if (__builtin_expect(bp_process_is_stopping(), 0)) return bp_error_stopped();
-        if (__builtin_expect(bp_stream_is_cancelled(stream), 0))
+        if (launch_must_stop(timeline)) return bp_error_stopped();
+        if (__builtin_expect(atomic_load_explicit(&timeline->cancelled, memory_order_relaxed), 0))
             return launch_cancelled(s, from, timeline);
         l->tag = number;
         if (__builtin_expect(watch->watcher != NULL, 0))
-            status = launch_watched(s, n, l, stream, random, watch);
+            status = launch_watched(s, n, l, timeline, watch);
         else
-            status = from->is_special ? launch_special(s, from, l, stream, random)
-                                      : l->kernel->launch(l);
+            status = launch_one(s, from, l, timeline);
         if (__builtin_expect(status != BP_OK || timeline->fault != 0, 0))
             return launch_explain(s, from, timeline, status);
     }
     return BP_OK;
 }
 
-enum bp_status bp_schedule_launch(const struct bp_schedule *s, struct bp_schedule_context *c,
+/* ---- streams of the plugin ---- */
+
+/* Waits for a launch, so that its failure names the node: with BP_SYNC=launch, and if the launch is
+ * watched. */
+static enum bp_status launch_wait(const struct bp_schedule *s,
+                                  const struct bp_scheduled_launch *from, struct bp_stream *stream)
+{
+    enum bp_status status = bp_stream_drain(stream);
+
+    return status ? bp_error_more(status, "node %s: %s", s->ir->node[from->node].call.name,
+                                  bp_error_message())
+                  : BP_OK;
+}
+
+/* Submits launch n under a number of its own, by which messages about later failures name it. */
+static enum bp_status launch_submit(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
+                                    struct bp_timeline *timeline)
+{
+    const struct bp_scheduled_launch *from = &s->launch[n];
+    enum bp_status status;
+    uint64_t number;
+
+    number = l->tag = bp_work_begin(timeline, from->step->row->info.name);
+    if (launch_must_stop(timeline)) status = bp_error_stopped();
+    else if ((status = launch_one(s, from, l, timeline)) != BP_OK)
+        status = launch_explain(s, from, timeline, status);
+    bp_work_end(timeline, number);
+    return status;
+}
+
+/* A function of bp_stream_callback must not wait for its own stream: its runs are neither watched
+ * nor synchronous. */
+static enum bp_status launch_all_submit(const struct bp_schedule *s, struct bp_schedule_context *c,
+                                        struct bp_stream *stream,
+                                        const struct bp_schedule_watch *watch)
+{
+    struct bp_timeline *timeline = stream->timeline;
+    bool may_wait = !timeline->recording &&
+                    !bp_queue_is_current(atomic_load(&timeline->callbacks));
+    bool watched = may_wait && watch->watcher, waits = watched || (may_wait && stream->synchronous);
+
+    if (waits) TRY(bp_stream_drain(stream));
+    for (uint32_t n = 0; n < s->n_launch; n++) {
+        uint64_t began = watched ? schedule_now_ns() : 0;
+        if (__builtin_expect(bp_stream_is_cancelled(stream), 0))
+            return launch_cancelled(s, &s->launch[n], timeline);
+        TRY(launch_submit(s, n, &c->launch[n], timeline));
+        if (waits) TRY(launch_wait(s, &s->launch[n], stream));
+        if (watched) launch_show(s, n, &c->launch[n], schedule_now_ns() - began, watch);
+    }
+    return BP_OK;
+}
+
+/* Reserves the random numbers of a run, those of removed nodes too. */
+static void schedule_draw(const struct bp_schedule *s, struct bp_schedule_context *c,
+                          struct bp_generator *generator)
+{
+    uint64_t seed, first;
+
+    bp_generator_reserve(generator, s->ir->random_blocks, &seed, &first);
+    for (uint32_t n = 0; n < s->n_launch; n++) {
+        const struct bp_scheduled_launch *from = &s->launch[n];
+        if (!from->prepared->row->random) continue;
+        c->launch[n].seed = seed;
+        c->launch[n].offset = first + from->random_at;
+    }
+}
+
+/* Keeps the calls of the schedule for replays. Fails if one cannot be recorded. */
+static enum bp_status schedule_record(const struct bp_schedule *s, struct bp_capture *recording)
+{
+    for (uint32_t n = 0; n < s->n_launch; n++)
+        TRY(bp_capture_add_call(recording, s->launch[n].prepared));
+    return BP_OK;
+}
+
+enum bp_status bp_schedule_launch(struct bp_schedule *s, struct bp_schedule_context *c,
                                   struct bp_stream *stream, const struct bp_schedule_watch *watch)
 {
     struct bp_timeline *timeline = stream->timeline;
-    uint64_t number = bp_work_begin_unnamed(timeline);
-    enum bp_status status = launch_list(s, c, stream, number, watch);
+    enum bp_status status;
+    uint64_t number;
 
+    if (timeline->recording) TRY(schedule_record(s, timeline->recording));
+    if (s->ir->random_blocks)
+        schedule_draw(s, c, stream->generator ? stream->generator : s->device->core->generator);
+    if (timeline->queue) return bp_schedule_enqueue(s, c, timeline, watch);
+    if (!timeline->is_inline) return launch_all_submit(s, c, stream, watch);
+    number = bp_work_begin_unnamed(timeline);
+    status = bp_schedule_launch_here(s, c, timeline, number, watch);
     bp_work_end(timeline, number);
     return status;
 }

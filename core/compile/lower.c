@@ -486,6 +486,7 @@ enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
     if (l.schedule && l.inv) {
         l.schedule->ir = ir;
         l.schedule->device = ir->device;
+        atomic_init(&l.schedule->refs, 1);
         pthread_mutex_init(&l.schedule->lock, NULL);
         status = lower_all(&l);
         if (status) {

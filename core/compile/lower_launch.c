@@ -189,7 +189,7 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
     launch->value = value;
     launch->prepared = p;
     launch->tuned = l->tuned && l->inv->prefer && !strcmp(step->kernel->name, l->inv->prefer);
-    launch->is_special = step->kind || p->row->random;
+    launch->is_special = step->kind != BP_FALLBACK_NONE;
     launch->random_at = l->schedule->ir->node[l->node].random_at;
     bp_prepared_retain(p);
     l->schedule->n_launch++;

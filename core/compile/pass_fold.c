@@ -150,7 +150,10 @@ static bool node_compute(const struct folding *f, const struct bp_node *node,
         want[i] = node->out[i] != BP_NO_VALUE;
         out[i] = NULL;
     }
-    return bp_call_run(&f->stream->scope, &call, out, node->n_out, want) == BP_OK;
+    if (bp_call_run(&f->stream->scope, &call, out, node->n_out, want)) return false;
+    if (f->ir->device->is_inline || bp_stream_drain(f->stream) == BP_OK) return true;
+    for (uint32_t i = 0; i < node->n_out; i++) bp_tensor_destroy(out[i]);
+    return false;
 }
 
 /* Makes output i of a node a constant, which programs with an equal expression share. */
@@ -239,7 +242,7 @@ enum bp_status bp_pass_fold(struct bp_compilation *c)
     struct folding f = {.ir = ir, .key = calloc(ir->n_value + 1, sizeof *f.key)};
     char *before = strdup(bp_error_message());
     enum bp_status status = f.key && before
-                                ? bp_stream_create_with(ir->device, BP_STREAM_INLINE, &f.stream)
+                                ? bp_compile_stream(ir->device, &f.stream)
                                 : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
 
     if (status == BP_OK) {

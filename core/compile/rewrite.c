@@ -3,6 +3,7 @@
 #include "rewrite.h"
 
 #include "../call/prepared.h"
+#include "schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static bool copy_constant(struct bp_tensor *t, void *data)
     struct bp_stream *reader;
     enum bp_status status;
 
-    if (bp_stream_create_with(t->device, BP_STREAM_INLINE, &reader)) return false;
+    if (bp_compile_stream(t->device, &reader)) return false;
     status = bp_tensor_read(reader, t, data, bytes);
     bp_stream_destroy(reader);
     return status == BP_OK;

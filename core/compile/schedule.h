@@ -13,6 +13,8 @@
  * BP_VALIDATE has it: "passes", "passes-values", "order" or "arena". */
 bool bp_setting_has(const char *list, const char *word, size_t n);
 bool bp_compile_checks(const char *word);
+/* Creates a stream for work during a compilation: inline if the device has inline streams. */
+enum bp_status bp_compile_stream(struct bp_device *device, struct bp_stream **out_stream);
 
 /* The memory that a value lies in. */
 enum bp_memory_source {
@@ -46,7 +48,7 @@ struct bp_scheduled_launch {
                                      absent */
     uint32_t workspace;           /* a value, or BP_NO_VALUE */
     bool tuned;                   /* the row was chosen by its measured time */
-    bool is_special;              /* a fallback step, which is counted, or a random operator */
+    bool is_special;              /* a fallback step, which is counted */
     uint64_t bytes;               /* that a fallback step writes */
     uint64_t random_at;           /* its first block of random numbers, of those of the run */
 };
@@ -54,8 +56,9 @@ struct bp_scheduled_launch {
 /* The memory of one run at a time: views and launches with their addresses. */
 struct bp_schedule_context;
 
-/* A compiled graph. It does not change, apart from its list of idle contexts. */
+/* A compiled graph. It does not change, apart from its users and its list of idle contexts. */
 struct bp_schedule {
+    _Atomic uint32_t refs;        /* the program's, and one for each task of a queue */
     struct bp_ir *ir;             /* owned */
     struct bp_device *device;     /* its owner keeps it alive */
     struct bp_scheduled_value **value;
@@ -70,6 +73,7 @@ struct bp_schedule {
     uint64_t unplanned;        /* bytes of all values in the arena, if none shared memory */
 
     pthread_mutex_t lock; /* guards the following */
+    struct bp_users users; /* the last work on each stream that is not inline */
     struct bp_schedule_context *idle;
     uint32_t n_idle;
     struct bp_shrinker shrinker; /* frees the idle contexts when memory runs out */
@@ -81,20 +85,34 @@ struct bp_schedule {
 struct bp_tuner;
 enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
                                   struct bp_schedule **out_schedule);
+
+/* schedule.c. Destroys the schedule of a program, NULL is allowed. Never blocks: what the work on
+ * streams uses is freed when that work has ended. */
 void bp_schedule_destroy(struct bp_schedule *schedule);
+/* Drops the reference of a task. */
+void bp_schedule_release(struct bp_schedule *schedule);
+/* Records that work `number` of a timeline launches from the schedule, or from a recording of it.
+ * Does nothing for an inline timeline. */
+void bp_schedule_add_user(struct bp_schedule *schedule, struct bp_timeline *timeline,
+                          uint64_t number);
 
 /* arena.c: finds the lifetimes of the values, and offsets in the arena for those that lie there. */
 enum bp_status bp_schedule_plan_memory(struct bp_schedule *schedule);
 
 /* context.c. A context belongs to one run at a time; its views of inputs and results have no
- * addresses until bp_context_bind. */
+ * addresses until bp_context_bind. Contexts of inline streams keep their arenas, which all these
+ * streams may use. The arena of another stream is allocated for the run and freed when the launches
+ * were submitted: later work of that stream may reuse the memory. */
 struct bp_context_patch {
     uint32_t value, root; /* numbers of values */
     uint64_t offset;      /* from the root's first element */
 };
 struct bp_schedule_context {
     struct bp_schedule_context *next;
-    struct bp_buffer *arena; /* a reference, or NULL: no value lies in it */
+    _Atomic uint32_t refs;   /* the caller's of a run, and the task's of a queue */
+    struct bp_buffer *arena; /* a reference, or NULL: no value lies in it, or no run has it */
+    struct bp_address placed; /* the arena that the views have addresses of */
+    bool is_placed;
     bool fills_arena;        /* before each run, with bytes that are NaN in every float dtype */
     struct bp_timeline *timeline; /* of the stream that the launches are for */
     void *stream;                 /* the plugin's; a later stream may get the same timeline */
@@ -106,9 +124,14 @@ struct bp_schedule_context {
     struct bp_tensor **result; /* of the run: room for the schedule's results */
 };
 
-/* Takes an idle context or creates one. BP_ERR_MEMORY: there is no memory for its arena. */
-enum bp_status bp_context_take(struct bp_schedule *schedule, struct bp_schedule_context **out);
-/* Returns a context after its run. Few are kept. */
+/* Takes an idle context or creates one, for a run on a timeline. BP_ERR_MEMORY: there is no memory
+ * for its arena. */
+enum bp_status bp_context_take(struct bp_schedule *schedule, struct bp_timeline *timeline,
+                               struct bp_schedule_context **out);
+/* Frees the arena of a run on a timeline that is not inline, when its launches were submitted. */
+void bp_context_leave_arena(struct bp_schedule_context *context,
+                            const struct bp_timeline *timeline);
+/* Drops a reference. After the last one the context is idle; few are kept. */
 void bp_context_put(struct bp_schedule *schedule, struct bp_schedule_context *context);
 /* Frees the idle contexts. Returns whether there were any. */
 bool bp_context_free_idle(struct bp_schedule *schedule);
@@ -124,10 +147,21 @@ struct bp_schedule_watch {
     struct bp_program *program;
 };
 
-/* launch_all.c: launches everything on an inline stream. A failure names the node. */
-enum bp_status bp_schedule_launch(const struct bp_schedule *schedule,
+/* launch_all.c: launches everything: now on an inline stream, otherwise in the order of the stream.
+ * A failure names the node. Nothing has been launched if a push into the stream's queue fails. */
+enum bp_status bp_schedule_launch(struct bp_schedule *schedule,
                                   struct bp_schedule_context *context, struct bp_stream *stream,
                                   const struct bp_schedule_watch *watch);
+/* Runs all launches on this thread, as work `number` of a timeline of an inline device. */
+enum bp_status bp_schedule_launch_here(const struct bp_schedule *schedule,
+                                       struct bp_schedule_context *context,
+                                       struct bp_timeline *timeline, uint64_t number,
+                                       const struct bp_schedule_watch *watch);
+/* launch_queued.c: puts all launches into the timeline's queue as one task. */
+enum bp_status bp_schedule_enqueue(struct bp_schedule *schedule,
+                                   struct bp_schedule_context *context,
+                                   struct bp_timeline *timeline,
+                                   const struct bp_schedule_watch *watch);
 
 /* launch_info.c: describes launch number n of a schedule, except its size. */
 void bp_schedule_describe(const struct bp_schedule *schedule, uint32_t n,

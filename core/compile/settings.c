@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c: reads the environment variables of the compiler. */
+/* settings.c: reads the environment variables of the compiler, and makes its streams. */
 #include "schedule.h"
 
 #include <string.h>
@@ -16,4 +16,9 @@ bool bp_setting_has(const char *list, const char *word, size_t n)
 bool bp_compile_checks(const char *word)
 {
     return bp_setting_has(bp_env_get("BP_VALIDATE"), word, strlen(word));
+}
+
+enum bp_status bp_compile_stream(struct bp_device *device, struct bp_stream **out_stream)
+{
+    return bp_stream_create_with(device, device->is_inline ? BP_STREAM_INLINE : 0, out_stream);
 }

@@ -68,7 +68,7 @@ static bool updates_fit(const struct bp_schedule *s, struct bp_tensor *const *in
 bool bp_schedule_fits(const struct bp_schedule *s, const struct bp_stream *stream,
                       struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
-    if (!stream->inline_device || bp_stream_refuses_calls(stream)) return false;
+    if (stream->watcher || bp_stream_refuses_calls(stream)) return false;
     for (uint32_t i = 0; i < s->ir->n_input; i++)
         if (!input_fits(s, in[i])) return false;
     for (uint32_t o = 0; o < s->ir->n_output; o++)
@@ -112,6 +112,20 @@ static enum bp_status make_results(const struct bp_schedule *s, struct bp_schedu
                                       &c->result[i]));
     }
     return BP_OK;
+}
+
+/* Records that the stream's work up to now uses the tensors of the app. */
+static void note_use(struct bp_schedule *s, const struct bp_schedule_context *c,
+                     struct bp_timeline *timeline, struct bp_tensor *const *in)
+{
+    uint64_t number = atomic_load(&timeline->last);
+
+    if (timeline->is_inline) return;
+    for (uint32_t i = 0; i < s->ir->n_input; i++)
+        bp_buffer_record_use(in[i]->buffer, timeline, number);
+    for (uint32_t i = 0; i < s->n_result; i++)
+        bp_buffer_record_use(c->result[i]->buffer, timeline, number);
+    bp_schedule_add_user(s, timeline, number);
 }
 
 static void record_writes(const struct bp_schedule *s, const struct bp_schedule_context *c,
@@ -197,14 +211,17 @@ enum bp_status bp_schedule_run(struct bp_schedule *s, const struct bp_schedule_w
     enum bp_status status;
 
     *out_began = false;
-    TRY(bp_context_take(s, &c));
+    TRY(bp_context_take(s, stream->timeline, &c));
     status = make_results(s, c, stream->timeline, out);
     if (status == BP_OK) {
         *out_began = true;
         bp_context_bind(s, c, stream->timeline, in);
         status = bp_schedule_launch(s, c, stream, watch);
+        note_use(s, c, stream->timeline, in);
         record_writes(s, c, in);
     }
+    bp_context_leave_arena(c, stream->timeline);
+    if (status == BP_OK) status = bp_stream_drain_if_sync(stream);
     if (status == BP_OK) status = give_outputs(s, c, stream, in, out);
     drop_results(s, c);
     bp_context_put(s, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: runs a graph repeatedly. On an inline stream the first run compiles the graph to a
- * schedule, and all runs launch from it. On other streams the device captures the second run and
- * replays the capture later. If neither is possible, the graph runs node by node and the program
- * has the reason. */
+/* program.c: runs a graph repeatedly. The first run compiles the graph to a schedule, and all runs
+ * launch from it. A device that can capture work captures the second run of a stream, and replays
+ * the capture later. If the graph cannot be compiled, it runs node by node and the program has the
+ * reason. */
 #include "program.h"
 
 #include "capture.h"
@@ -165,6 +165,22 @@ static void note_versions(const struct bp_program *p, uint64_t *version)
         if (constant_buffer(p, v)) version[v] = atomic_load(&constant_buffer(p, v)->version);
 }
 
+/* Launches the schedule, or the graph's nodes if there is no schedule. */
+static enum bp_status execute_captured(struct bp_program *p, struct bp_stream *stream)
+{
+    static const struct bp_schedule_watch unwatched = {0};
+    bool began = false;
+    enum bp_status status;
+
+    p->from_schedule = p->schedule && bp_schedule_fits(p->schedule, stream, p->place, p->result);
+    if (p->from_schedule) {
+        status = bp_schedule_run(p->schedule, &unwatched, stream, p->place, p->result, &began);
+        if (began) return status;
+    }
+    p->from_schedule = false;
+    return bp_graph_execute(p->graph, stream, p->place, p->result);
+}
+
 /* Runs the graph for a capture, and finds the constants that it writes to. */
 static enum bp_status program_execute(struct bp_program *p, struct bp_stream *stream)
 {
@@ -176,7 +192,7 @@ static enum bp_status program_execute(struct bp_program *p, struct bp_stream *st
     status = version && p->written ? BP_OK : no_memory();
     if (status == BP_OK) {
         note_versions(p, version);
-        status = bp_graph_execute(p->graph, stream, p->place, p->result);
+        status = execute_captured(p, stream);
     }
     for (uint32_t v = 0; status == BP_OK && v < p->graph->n_value; v++)
         p->written[v] = constant_buffer(p, v) &&
@@ -279,6 +295,8 @@ static enum bp_status program_replay(struct bp_program *p, struct bp_stream *str
     for (uint32_t i = 0; i < p->graph->n_input; i++)
         TRY(bp_program_move(stream, in[i], &p->place[i]));
     TRY(bp_capture_replay(p->recording, stream));
+    if (p->from_schedule)
+        bp_schedule_add_user(p->schedule, stream->timeline, p->recording->ran);
     for (uint32_t v = 0; v < p->graph->n_value; v++)
         if (p->written[v]) bp_buffer_record_write(constant_buffer(p, v));
     for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(program_give(p, stream, in, o, &out[o]));
@@ -301,12 +319,46 @@ static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream
     free(own);
     p->replays += status == BP_OK;
     *p->why = 0;
+    p->compiled = p->from_schedule;
+    if (p->compiled) *p->why_not = 0;
     return status;
 }
 
-/* Called with the program locked. */
-static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream,
-                                  struct bp_tensor *const *in, struct bp_tensor **out)
+/* The way of a run: schedule NULL: not from the schedule. */
+struct program_way {
+    struct bp_schedule *schedule;
+    struct bp_schedule_watch watch;
+};
+
+/* Notes whether a run was one from the schedule. If not, there was no memory for the arena, and the
+ * thread has the message. Called with the program locked. */
+static void note_compiled(struct bp_program *p, bool began)
+{
+    p->compiled = began;
+    snprintf(p->why_not, sizeof p->why_not, "%s", began ? "" : bp_error_message());
+}
+
+/* Launches from the schedule if there is one, otherwise node by node. Called with the program
+ * locked. */
+static enum bp_status run_unrecorded(struct bp_program *p, const struct program_way *way,
+                                     struct bp_stream *stream, struct bp_tensor *const *in,
+                                     struct bp_tensor **out)
+{
+    bool began = false;
+    enum bp_status status = BP_OK;
+
+    if (way->schedule) {
+        status = bp_schedule_run(way->schedule, &way->watch, stream, in, out, &began);
+        note_compiled(p, began);
+    }
+    return began ? status : bp_graph_execute(p->graph, stream, in, out);
+}
+
+/* Runs on a stream whose work can be captured, or node by node. Called with the program locked. A
+ * watcher sees the launches of a run from the schedule, so watched runs are no replays. */
+static enum bp_status program_run(struct bp_program *p, const struct program_way *way,
+                                  struct bp_stream *stream, struct bp_tensor *const *in,
+                                  struct bp_tensor **out)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t base = atomic_load(&timeline->base);
@@ -315,64 +367,69 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
     if (bp_stream_is_cancelled(stream)) return bp_stream_check_calls(stream);
     p->last = timeline;
     p->base = base;
-    if (p->recording && bp_capture_is_of(p->recording, stream))
+    if (p->recording && bp_capture_is_of(p->recording, stream) && !way->watch.watcher)
         return replay_into(p, stream, in, out);
     if (!p->never)
         snprintf(p->why, sizeof p->why,
                  p->recording ? "it is recorded for another stream"
                               : "the first run on a stream is not recorded");
-    if (again && !p->never && !bp_stream_has_failed(stream)) try_to_record(p, stream);
-    return p->recording && again ? replay_into(p, stream, in, out)
-                                 : bp_graph_execute(p->graph, stream, in, out);
+    if (again && !p->never && !way->watch.watcher && !bp_stream_has_failed(stream))
+        try_to_record(p, stream);
+    return p->recording && again && !way->watch.watcher
+               ? replay_into(p, stream, in, out)
+               : run_unrecorded(p, way, stream, in, out);
 }
 
-/* ---- compiled runs ---- */
+/* ---- ways ---- */
 
-/* Returns the schedule for a run with these tensors, or NULL if the run must go another way. */
-static struct bp_schedule *program_schedule(struct bp_program *p, struct bp_stream *stream,
-                                            struct bp_tensor *const *in,
-                                            struct bp_tensor *const *out,
-                                            struct bp_schedule_watch *out_watch)
+/* Finds the way of a run with these tensors, and notes it. */
+static struct program_way program_way(struct bp_program *p, struct bp_stream *stream,
+                                      struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
-    bool fits = false;
+    struct program_way way = {0};
+    const char *why = "";
 
     pthread_mutex_lock(&p->lock);
-    if (stream->inline_device) bp_program_make_schedule(p);
-    if (p->schedule) fits = bp_schedule_fits(p->schedule, stream, in, out);
-    if (!stream->inline_device)
-        snprintf(p->why_not, sizeof p->why_not, "the stream is not inline, or is watched");
-    else if (!p->schedule)
-        snprintf(p->why_not, sizeof p->why_not, "%s", p->uncompiled);
-    else if (bp_stream_refuses_calls(stream))
-        snprintf(p->why_not, sizeof p->why_not, "the stream has failed or was cancelled");
-    else if (!fits && p->schedule)
-        snprintf(p->why_not, sizeof p->why_not,
-                 "a tensor is strided, of another type, overlaps another one, or must not be "
-                 "written");
-    p->compiled = fits;
-    *out_watch = p->watch;
+    bp_program_make_schedule(p);
+    if (p->schedule && bp_schedule_fits(p->schedule, stream, in, out)) way.schedule = p->schedule;
+    if (!p->schedule) why = p->uncompiled;
+    else if (stream->watcher) why = "the stream is watched";
+    else if (bp_stream_refuses_calls(stream)) why = "the stream has failed or was cancelled";
+    else if (!way.schedule)
+        why = "a tensor is strided, of another type, overlaps another one, or must not be written";
+    snprintf(p->why_not, sizeof p->why_not, "%s", why);
+    p->compiled = way.schedule != NULL;
+    if (p->schedule) way.watch = p->watch;
     pthread_mutex_unlock(&p->lock);
-    return fits ? p->schedule : NULL;
+    return way;
 }
 
-/* Runs from the schedule. *out_began: false if nothing has run, because there is no memory for the
- * whole arena: a run node by node needs less at a time. */
-static enum bp_status program_run_compiled(struct bp_program *p, struct bp_schedule *schedule,
-                                           const struct bp_schedule_watch *watch,
+/* Whether runs on the stream may be captured, and so run one after the other. */
+static bool may_record(const struct bp_stream *stream)
+{
+    return !stream->timeline->is_inline && !stream->timeline->queue &&
+           stream->device->entry->captures.capture_begin;
+}
+
+static const char *why_unrecorded(const struct bp_stream *stream)
+{
+    return stream->timeline->is_inline ? "work of an inline stream is not recorded"
+                                       : "the device does not record work";
+}
+
+/* Runs from the schedule; threads need not wait for each other. *out_began: false if nothing has
+ * run, because there is no memory for the whole arena: a run node by node needs less at a time. */
+static enum bp_status program_run_compiled(struct bp_program *p, const struct program_way *way,
                                            struct bp_stream *stream, struct bp_tensor *const *in,
                                            struct bp_tensor **out, bool *out_began)
 {
-    enum bp_status status;
+    enum bp_status status = bp_schedule_run(way->schedule, &way->watch, stream, in, out, out_began);
 
-    status = bp_schedule_run(schedule, watch, stream, in, out, out_began);
     pthread_mutex_lock(&p->lock);
+    note_compiled(p, *out_began);
     if (*out_began) {
         p->runs += status == BP_OK;
-        *p->why_not = 0;
-        snprintf(p->why, sizeof p->why, "work of an inline stream is not recorded");
-    } else {
-        p->compiled = false;
-        snprintf(p->why_not, sizeof p->why_not, "%s", bp_error_message());
+        snprintf(p->why, sizeof p->why, "%s", why_unrecorded(stream));
     }
     pthread_mutex_unlock(&p->lock);
     return status;
@@ -387,7 +444,7 @@ static enum bp_status program_run_nodes(struct bp_program *p, struct bp_stream *
 
     pthread_mutex_lock(&p->lock);
     p->runs += status == BP_OK;
-    snprintf(p->why, sizeof p->why, "work of an inline stream is not recorded");
+    snprintf(p->why, sizeof p->why, "%s", why_unrecorded(stream));
     pthread_mutex_unlock(&p->lock);
     return status;
 }
@@ -396,8 +453,7 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                               struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                               size_t n_out)
 {
-    struct bp_schedule_watch watch;
-    struct bp_schedule *schedule;
+    struct program_way way;
     bool began = false;
     enum bp_status status;
 
@@ -408,14 +464,15 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                         stream->device->name, bp_device_qualifier(stream->device, p->device),
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
-    schedule = program_schedule(p, stream, in, out, &watch);
-    if (schedule) {
-        status = program_run_compiled(p, schedule, &watch, stream, in, out, &began);
+    way = program_way(p, stream, in, out);
+    if (way.schedule && !may_record(stream)) {
+        status = program_run_compiled(p, &way, stream, in, out, &began);
         if (began) return status;
+        way.schedule = NULL;
     }
-    if (stream->flags & BP_STREAM_INLINE) return program_run_nodes(p, stream, in, out);
+    if (stream->timeline->is_inline) return program_run_nodes(p, stream, in, out);
     pthread_mutex_lock(&p->lock);
-    status = program_run(p, stream, in, out);
+    status = program_run(p, &way, stream, in, out);
     p->runs += status == BP_OK;
     pthread_mutex_unlock(&p->lock);
     return status;

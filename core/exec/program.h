@@ -19,6 +19,7 @@ struct bp_program {
                                        constant */
     bool never;                     /* it cannot be captured */
     bool *written;                  /* of each value: it is a constant that replays write to */
+    bool from_schedule;             /* the recording is one of the schedule */
     struct bp_timeline *last;       /* of the stream of the last run */
     uint64_t base;                  /* identifies that stream: its numbers begin here */
     uint64_t runs, replays;
@@ -66,7 +67,7 @@ enum bp_status bp_program_move(struct bp_stream *stream, struct bp_tensor *src,
 bool bp_schedule_fits(const struct bp_schedule *schedule, const struct bp_stream *stream,
                       struct bp_tensor *const *in, struct bp_tensor *const *out);
 
-/* Runs a schedule on an inline stream. out: as in bp_program_run; unchanged after a failure.
+/* Runs a schedule on a stream. out: as in bp_program_run; unchanged after a failure.
  * BP_ERR_MEMORY before the first launch sets *out_began to false: nothing has run. */
 enum bp_status bp_schedule_run(struct bp_schedule *schedule,
                                const struct bp_schedule_watch *watch, struct bp_stream *stream,

@@ -26,11 +26,6 @@ void bp_program_make_schedule(struct bp_program *p)
     enum bp_status status;
 
     if (p->schedule || p->uncompilable) return;
-    if (!p->device->is_inline) {
-        p->failure = BP_ERR_UNSUPPORTED;
-        snprintf(p->uncompiled, sizeof p->uncompiled, "%s has no inline streams", p->device->name);
-        return;
-    }
     before = strdup(bp_error_message());
     status = bp_program_tuner_begin(p);
     if (status == BP_OK) status = program_lower(p);

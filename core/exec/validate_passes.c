@@ -124,7 +124,8 @@ static enum bp_status comparison_init(struct comparison *c)
         return bp_error(BP_ERR_MEMORY, "no host memory to compare passes");
     c->before.room = c->after.room = room;
     TRY(bp_generator_create(1, &c->generator));
-    TRY(bp_stream_create_with(c->device, BP_STREAM_INLINE, &c->stream));
+    TRY(bp_device_synchronize(c->device)); /* other streams may write to constants now */
+    TRY(bp_compile_stream(c->device, &c->stream));
     return bp_stream_set_generator(c->stream, c->generator);
 }
 

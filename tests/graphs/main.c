@@ -198,5 +198,9 @@ int main(int argc, char **argv)
         printf("FAILED: too few graphs have what passes look for\n");
         return 1;
     }
+    if (totals.graphs >= 20 && 2 * totals.compiled < totals.runs) {
+        printf("FAILED: too few runs of programs were compiled\n");
+        return 1;
+    }
     return totals.failed ? 1 : 0;
 }

@@ -497,7 +497,7 @@ RULES = [
      "        c->view[patch->value].data = of->view.data;",
      "inline", "runtime/program/random"),
     (SUITES, "two runs at once share a context", CONTEXT,
-     "        s->idle = c->next;\n        s->n_idle--;", "        s->n_idle += 0;",
+     "        *at = c->next;\n        s->n_idle--;", "        s->n_idle += 0;",
      "inline", "runtime/program/threads"),
     (SUITES, "a compiled run writes to an output that it reads as an input", COMPILED,
      "        if (out[o] && !output_fits(s, in, o, out[o])) return false;",

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program.h: runs a graph many times, as a program. The work that bp_graph_run repeats for each run
- * is done once. If neither of the following is possible, the program runs node by node like
- * bp_graph_run; bp_program_get_info returns the reason.
+ * is done once. If the following is not possible, the program runs node by node like bp_graph_run;
+ * bp_program_get_info returns the reason.
  *
- * On an inline stream the first run compiles the graph. Passes rewrite it: equal computations are
- * done once, results that nothing reads are not computed (nor are their faults reported; the other
- * nodes draw the random numbers that they would draw with them), what depends on frozen constants
- * only is computed in advance, and expressions become operators with one kernel, such as a
- * convolution with its norm, additions and activation. Results may differ from those of
- * bp_graph_run by roundings; NaN and infinities stay, unless an intermediate result overflows or
- * underflows in one of the two only. Then kernels are chosen, and the intermediate results get
- * fixed places in one block of memory, the arena, which results with separate lifetimes
- * share. Later runs launch the kernels one after the other, without look-ups and allocations.
+ * The first run compiles the graph. Passes rewrite it: equal computations are done once, results
+ * that nothing reads are not computed (nor are their faults reported; the other nodes draw the
+ * random numbers that they would draw with them), what depends on frozen constants only is computed
+ * in advance, and expressions become operators with one kernel, such as a convolution with its
+ * norm, additions and activation. Results may differ from those of bp_graph_run by roundings; NaN
+ * and infinities stay, unless an intermediate result overflows or underflows in one of the two
+ * only. Then kernels are chosen, and the intermediate results get fixed places in one block of
+ * memory, the arena, which results with separate lifetimes share. Later runs launch the kernels one
+ * after the other, without look-ups. On an inline stream they run in the call. A stream with a
+ * queue (BP_STREAM_ASYNC on an inline device) runs them as one piece of work; another stream
+ * receives them one by one.
  *
  * Freeze weights (bp_tensor_freeze) before the first run or bp_program_compile: constants that are
  * not frozen then are read in each run, nothing is computed from them in advance, and freezing
  * later changes nothing.
  *
- * Several threads may run a compiled program at the same time: each run has its own arena, and the
- * program keeps up to 8 idle ones until memory runs out. Runs that update the same constant must
+ * Several threads may run a compiled program at the same time: each run has its own arena. The
+ * program keeps up to 8 idle ones of inline streams until memory runs out; those of other streams
+ * are memory of the stream, which its later work may reuse. Runs that update the same constant must
  * not overlap. The following is not compiled: operators whose extents depend on data (BP_OP_BOUND),
  * calls that run on another device, calls for which the library copies tensors or converts indices,
  * and a node that updates memory that it reads. A run goes node by node if an input is strided or
@@ -27,10 +30,11 @@
  * (bp_stream_watch), has failed or was cancelled, and if there is no memory for an arena.
  *
  * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
- * whole, at the cost of one launch. The first run on a stream goes node by node. The second
- * consecutive run on that stream is recorded and replayed, and all later runs on that stream are
- * replayed. A program is recorded for one stream at a time: a run on another stream goes node by
- * node, and two consecutive runs there record it anew. */
+ * whole, at the cost of one launch. The first run on a stream is not recorded. The second
+ * consecutive run on that stream is recorded, from the compiled program if there is one, and
+ * replayed; all later runs on that stream are replayed. A program is recorded for one stream at a
+ * time: a run on another stream is none of a recording, and two consecutive runs there record it
+ * anew. */
 #ifndef BP_PROGRAM_H
 #define BP_PROGRAM_H
 
@@ -79,16 +83,19 @@ BP_API enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_d
 BP_API void bp_program_destroy(struct bp_program *program);
 
 /* Runs the program on a stream of its device, with the arguments and the results of bp_graph_run.
- * Any thread may call it. Runs on inline streams may run at the same time; concurrent runs of one
- * program on other streams run one after the other. After a failed run the contents of the given
- * outputs are undefined, and updates that nodes made before the failure stay.
+ * Any thread may call it, at the same time on different streams; on a device that records, and
+ * where the program is not compiled, concurrent calls for streams that are not inline run one after
+ * the other. After a failed run the contents of the given outputs are undefined, and updates that
+ * nodes made before the failure stay.
  *
  * A replay copies the inputs to memory of the program, after the stream's earlier work, and copies
  * the results from there to the outputs: new tensors, or the tensors in out. Each run may therefore
  * pass other input tensors, with other values and with any strides. Constants are read at their own
  * address, with their values at that time, and nodes that update a constant change it in each run.
- * If a kernel finds a fault during a replay (an index out of range), the stream reports it, like
- * the fault of any launch; the message names "a program".
+ * If a kernel finds a fault (an index out of range), the call reports it on an inline stream, and
+ * the message names the node. Another stream reports the fault later. The message names the node if
+ * the stream has a queue, and with BP_SYNC=launch; otherwise the launches that may have failed; of
+ * a replay, "a program".
  *
  * The following cannot be recorded: random operators, operators whose extents depend on data
  * (BP_OP_BOUND), calls that run on another device, kernels with BP_KERNEL_NO_CAPTURE, a node that
@@ -107,7 +114,8 @@ struct bp_program_info { /* output struct: set size before the call */
     uint32_t recorded;   /* 1: the next run on the same stream is a replay */
     const char *reason;  /* why the last run was no replay, "" if it was one; valid until the next
                             run */
-    uint32_t compiled;   /* 1: the last run launched from the compiled schedule */
+    uint32_t compiled;   /* 1: the last run launched from the compiled schedule, or replayed a
+                            recording of it */
     uint32_t launches;   /* launches of a compiled run */
     uint64_t arena;      /* bytes of a compiled run's intermediate results and workspaces */
     uint64_t unplanned;  /* bytes that these would take if none shared memory */
@@ -127,8 +135,9 @@ BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_
 
 /* ---- the work of the compiler ---- */
 
-/* Compiles the program now, for its runs on inline streams, unless a run has. Any thread may call
- * it. BP_ERR_UNSUPPORTED: it cannot be compiled, and the message states why. */
+/* Compiles the program now, unless a run has. Any thread may call it. On a device without inline
+ * streams the call waits for the constants that it computes. BP_ERR_UNSUPPORTED: it cannot be
+ * compiled, and the message states why. */
 BP_API enum bp_status bp_program_compile(struct bp_program *program);
 
 /* Writes what the compiler found to a file: the nodes after the passes and the kernel rows that
@@ -234,19 +243,22 @@ struct bp_watched_launch { /* output struct; the library sets size */
     const struct bp_view *const *in, *const *out; /* info->n_in and n_out tensors with their
                                                      addresses; NULL: absent. The memory of an
                                                      output in the arena serves later launches */
-    uint64_t ns;         /* how long the launch took */
+    uint64_t ns;         /* how long the launch took; on a stream of the plugin from its submission
+                            until a wait for it has ended */
     uint32_t launch;     /* its number, as in bp_program_launch */
     uint32_t zero;       /* 0 */
 };
 typedef void bp_program_watcher(void *ctx, const struct bp_watched_launch *launch);
 
-/* Calls watcher(ctx, launch) after each launch of each compiled run that begins later, on the
- * thread of the run; watcher NULL ends this. The launches and their memory stay the same; each is
- * timed, so that a run takes longer. A launch that fails is not seen, nor are runs node by node and
- * replays. Runs on several threads call the watcher at the same time. Runs that have begun keep
- * their watcher, so ctx must live until they have ended. The watcher may call functions of this
- * header that describe the program; it must not use the stream of the run, or destroy the program.
- * Any thread may call this function. */
+/* Calls watcher(ctx, launch) after each launch of each compiled run that begins later; watcher NULL
+ * ends this. The launches and their memory stay the same; each is timed, so that a run takes
+ * longer. On a stream that is not inline the run waits for its launches, and is no replay; the
+ * watcher is called on the thread of the run, or on that of the stream's queue. Runs in a function
+ * of bp_stream_callback on their own stream are not watched. A launch that fails is not seen, nor
+ * are runs node by node and replays. Runs on several threads call the watcher at the same time.
+ * Runs that have begun keep their watcher, so ctx must live until they have ended. The watcher may
+ * call functions of this header that describe the program; it must not use the stream of the run,
+ * or destroy the program. Any thread may call this function. */
 BP_API enum bp_status bp_program_watch(struct bp_program *program, bp_program_watcher *watcher,
                                        void *ctx);
 
