@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_programs.c: runs one program on eight threads, each with its own stream and its own inputs;
- * and creates programs that share a folded constant. A plain program, for ThreadSanitizer. Silent
- * on success. */
+/* test_programs.c: runs one program on eight threads, each with its own stream and its own inputs,
+ * every second stream with a queue; and creates programs that share a folded constant. A plain
+ * program, for ThreadSanitizer. Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -75,9 +75,9 @@ static void programs_fold(struct bp_stream *stream, struct bp_tensor *x, float v
     programs_need(bp_tensor_write(stream, x, v, sizeof v), "write");
     programs_need(bp_program_create(folding, device, &own), "program");
     programs_need(bp_program_run(own, stream, &x, 1, &y, 1), "run");
+    bp_program_destroy(own);
     programs_need(bp_tensor_read(stream, y, v, sizeof v), "read");
     bp_tensor_destroy(y);
-    bp_program_destroy(own);
     for (int i = 0; i < ELEMENTS; i++) {
         if (v[i] == value + 3) continue;
         fprintf(stderr, "element %d is %g, expected %g\n", i, (double)v[i], (double)(value + 3));
@@ -105,11 +105,13 @@ static void programs_run(struct bp_stream *stream, struct bp_tensor *x, float va
 
 static void *programs_work(void *arg)
 {
-    float first = (float)*(int *)arg;
+    int number = *(int *)arg;
+    uint32_t flags = number % 2 ? BP_STREAM_ASYNC : BP_STREAM_INLINE;
+    float first = (float)number;
     struct bp_stream *stream;
     struct bp_tensor *x;
 
-    programs_need(bp_stream_create_with(device, BP_STREAM_INLINE, &stream), "stream");
+    programs_need(bp_stream_create_with(device, flags, &stream), "stream");
     programs_need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){ELEMENTS}, &x), "create");
     for (int round = 0; round < ROUNDS; round++)
         programs_run(stream, x, first + (float)(THREADS * round));
