@@ -27,8 +27,9 @@ const struct bp_pass bp_pass_list[] = {
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 _Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");
 
-/* BP_PASSES: "none", or names that begin with "-" for passes to leave out. Without fold and fuse,
- * which follow it, norm would only make more launches of a norm. */
+/* BP_PASSES: "uncompiled" (program_seen.c), "none", or names that begin with "-" for passes to
+ * leave out. Without fold and fuse, which follow it, norm would only make more launches of a
+ * norm. */
 static bool is_left_out(const char *setting, const struct bp_pass *pass)
 {
     char word[64];
@@ -47,14 +48,15 @@ static void check_setting(const struct bp_core *core, const char *setting)
         bool known;
         at += *at == ',';
         n = strcspn(at, ",");
-        known = !n || (n == 4 && !strncmp(at, "none", 4));
+        known = !n || (n == 4 && !strncmp(at, "none", 4)) ||
+                (n == 10 && !strncmp(at, "uncompiled", 10));
         for (uint32_t i = 0; i < bp_pass_count && !known; i++)
             known = *at == '-' && strlen(bp_pass_list[i].name) == n - 1 &&
                     !strncmp(at + 1, bp_pass_list[i].name, n - 1);
         if (!known)
             bp_core_log((struct bp_core *)(uintptr_t)core, BP_LOG_WARN,
-                        "BP_PASSES: '%.*s' is no pass: expected 'none', or '-' and the name of one "
-                        "(bp passes lists them)",
+                        "BP_PASSES: '%.*s' is no pass: expected 'uncompiled', 'none', or '-' and "
+                        "the name of one (bp passes lists them)",
                         (int)n, at);
     }
 }

@@ -11,6 +11,8 @@ static enum bp_status program_lower(struct bp_program *p)
 {
     struct bp_compile_options options;
 
+    if (bp_setting_has(bp_env_get("BP_PASSES"), "uncompiled", 10))
+        return bp_error(BP_ERR_UNSUPPORTED, "BP_PASSES=uncompiled");
     if (bp_compile_checks("passes-values"))
         TRY(bp_passes_compare(p->graph, p->device, bp_pass_list, bp_pass_count));
     if (bp_program_take(p)) return BP_OK;
@@ -70,6 +72,7 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.recorded_nodes = p->graph->n_node;
     info.loaded = p->loaded;
     info.cache = p->cached;
+    info.records = p->device->entry->captures.capture_begin != NULL;
     if (p->schedule) {
         info.launches = p->schedule->n_launch;
         info.arena = p->schedule->arena;

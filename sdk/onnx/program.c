@@ -66,12 +66,17 @@ enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
                              struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
                              struct bp_tensor **out, size_t n_out, struct onnx_last *last)
 {
+    struct bp_program_info info = {.size = sizeof info};
     struct onnx_program *p;
-    enum bp_status status = BP_OK;
+    enum bp_status status = bp_program_get_info(plan->shared, &info);
 
-    if (bp_stream_get_flags(stream) & BP_STREAM_INLINE) {
-        snprintf(last->reason, sizeof last->reason, "work of an inline stream is not recorded");
-        return bp_program_run(plan->shared, stream, in, n_in, out, n_out);
+    if (status) return status;
+    if (!info.records || bp_stream_get_flags(stream) & BP_STREAM_INLINE) {
+        status = bp_program_run(plan->shared, stream, in, n_in, out, n_out);
+        snprintf(last->reason, sizeof last->reason,
+                 info.records ? "work of an inline stream is not recorded"
+                              : "the device does not record work");
+        return status;
     }
     p = program_take(model, plan, stream);
     if (!p) {

@@ -206,19 +206,21 @@ static void add_launch(void *ctx, const struct bp_watched_launch *launch)
 }
 
 /* Finds the program whose launches runs of this stream and these inputs make; NULL: they go node by
- * node. */
+ * node, or the device records them. */
 static struct bp_program *find_program(struct run_model *r)
 {
     struct bp_tensor **in = calloc(r->n_in + 1, sizeof *in);
+    struct bp_program_info info = {.size = sizeof info};
     struct bp_program *program = NULL;
-    bool ok = bp_stream_get_flags(r->stream) & BP_STREAM_INLINE;
+    bool ok = true;
 
     if (!in) abort();
     for (uint32_t i = 0; i < r->n_in; i++) {
         ok = ok && r->in[i].kind == BP_MODEL_TENSOR;
         if (ok) in[i] = r->in[i].at[0];
     }
-    if (ok && (bp_model_program(r->model, in, r->n_in, &program) || bp_program_compile(program)))
+    if (ok && (bp_model_program(r->model, in, r->n_in, &program) || bp_program_compile(program) ||
+               bp_program_get_info(program, &info) || info.records))
         program = NULL;
     free(in);
     return program;

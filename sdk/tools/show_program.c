@@ -271,9 +271,7 @@ static bool find_program_of(struct run_model *r, struct bp_program **out_program
     if (!*out_why) status = bp_model_program(r->model, in, r->n_in, out_program);
     free(in);
     if (*out_why) return true;
-    if (status == BP_OK && !(bp_stream_get_flags(r->stream) & BP_STREAM_INLINE))
-        *out_why = bp_text_format("streams of %s have a queue", r->device_name);
-    else if (status == BP_OK) status = bp_program_compile(*out_program);
+    if (status == BP_OK) status = bp_program_compile(*out_program);
     if (status == BP_ERR_UNSUPPORTED) *out_why = bp_text_format("%s", bp_error_message());
     return status == BP_OK || status == BP_ERR_UNSUPPORTED || run_failed(r->path);
 }

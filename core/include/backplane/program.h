@@ -127,7 +127,8 @@ struct bp_program_info { /* output struct: set size before the call */
     uint32_t recorded_nodes; /* nodes of the graph */
     uint32_t nodes;      /* nodes after the passes and the choice of kernels; 0: not compiled */
     uint32_t loaded;     /* 1: the compiler's work was read from a file */
-    uint32_t zero;       /* 0 */
+    uint32_t records;    /* 1: the device can record work, so that runs on streams that are neither
+                            inline nor have a queue go one after the other */
     const char *cache;   /* what happened to the program's file in the cache folder ("loaded",
                             "saved", or why not), "" without one; valid until the next run */
 };
