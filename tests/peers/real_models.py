@@ -128,13 +128,13 @@ class Refused(Exception):
 
 
 class Caller:
-    """A model on cpu:0."""
+    """A model on a device."""
 
-    def __init__(self, library, path):
+    def __init__(self, library, path, device="cpu:0"):
         self.c = ctypes.CDLL(library)
         self.c.bp_error_message.restype = ctypes.c_char_p
         self.core = self.make("bp_core_create", None)
-        self.device = self.make("bp_device_create", self.core, b"cpu:0")
+        self.device = self.make("bp_device_create", self.core, device.encode())
         self.stream = self.make("bp_stream_create", self.device)
         self.model = self.make("bp_model_load", self.device, path.encode(), None)
 

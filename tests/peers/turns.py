@@ -2,7 +2,7 @@
 """Runs models on cpu and in ONNX Runtime by turns, and measures both: servers for the measurements of `./dev peers bench`.
 
     python turns.py theirs FOLDER                          ONNX Runtime, a server on standard input and output
-    python turns.py ours FOLDER LIBBACKPLANE_ONNX          a caller of the library, the same
+    python turns.py ours FOLDER LIBBACKPLANE_ONNX [DEVICE] a caller of the library, the same
     python turns.py first theirs|ours FILE.onnx FOLDER FEEDS... [LIBBACKPLANE_ONNX]
                                                            prints seconds of load and first run, and MB at most
     python turns.py compare FOLDER NAME                    compares the outputs that both servers kept
@@ -59,10 +59,10 @@ class Theirs:
 
 
 class Ours(real_models.Caller):
-    """The same model on cpu:0. Outputs are released when the next run begins."""
+    """The same model on a device. Outputs are released when the next run begins."""
 
-    def __init__(self, library, path, feeds):
-        super().__init__(library, path)
+    def __init__(self, library, device, path, feeds):
+        super().__init__(library, path, device)
         self.given = [self.tensor_of(feeds[name]) for name in self.names()]
         self.n_out = self.c.bp_model_outputs(self.model)
         self.out = (ctypes.c_void_p * self.n_out)()
@@ -101,8 +101,8 @@ def read_feeds(folder, names):
     return given
 
 
-def make_caller(side, path, feeds, *library):
-    return Theirs(path, feeds) if side == "theirs" else Ours(*library, path, feeds)
+def make_caller(side, path, feeds, library=None, device="cpu:0"):
+    return Theirs(path, feeds) if side == "theirs" else Ours(library, device, path, feeds)
 
 
 def resident(key):
@@ -168,15 +168,15 @@ class ServerError(Exception):
 
 
 class Server:
-    """One side of the measurement."""
+    """One side of the measurement. Any side but `theirs` is a caller of the library."""
 
-    def __init__(self, peer, side, folder, threads, more=None):
+    def __init__(self, peer, side, folder, threads, device="cpu:0", settings=None):
         command = ["nice", "-n", "10", peer.python, os.path.abspath(__file__), side, folder]
-        if side == "ours":
-            command.append(library_of(peer.build))
+        if side != "theirs":
+            command += [library_of(peer.build), device]
         self.side = side
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **settings_of(peer.build, threads), **(more or {})})
+                                        env={**os.environ, **settings_of(peer.build, threads), **(settings or {})})
 
     def ask(self, *words):
         """The number that the server returns. The server ends if it takes too long."""
@@ -233,9 +233,9 @@ def library_of(build):
 
 
 @contextlib.contextmanager
-def both(peer, folder, threads, more=None):
-    """{side: server} of both sides with that many threads. more: further variables of their environments."""
-    sides = {side: Server(peer, side, folder, threads, more) for side in ("ours", "theirs")}
+def both(peer, folder, threads, settings=None):
+    """{side: server} of both sides with that many threads. settings: more variables of their environments."""
+    sides = {side: Server(peer, side, folder, threads, settings=settings) for side in ("ours", "theirs")}
     try:
         yield sides
     finally:
