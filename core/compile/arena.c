@@ -170,6 +170,7 @@ static enum bp_status plan_launch(struct bp_schedule *s, const struct events *e,
             return bp_error(BP_ERR_UNSUPPORTED, "its values have more than 2^62 bytes");
         value->bytes = round_up(value->bytes, ARENA_ALIGNMENT);
         if (value->alignment < ARENA_ALIGNMENT) value->alignment = ARENA_ALIGNMENT;
+        if (value->alignment < s->device->alignment) value->alignment = s->device->alignment;
         if (s->alignment < value->alignment) s->alignment = value->alignment;
         s->unplanned += value->bytes;
         TRY(arena_allocate(a, value->bytes, value->alignment, &value->at));
