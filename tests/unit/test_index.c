@@ -46,7 +46,9 @@ Test(index, fails_where_an_index_is_outside)
     struct bp_segment_pool_attrs pool = bp_segment_pool_defaults();
     struct bp_bincount_attrs count = bp_bincount_defaults();
     struct bp_shard_index_attrs shard = bp_shard_index_defaults();
+    struct bp_cache_write_attrs write = bp_cache_write_defaults();
 
+    write.axis = 1;
     hot.depth = pool.segments = count.bins = shard.index_num = 3;
     for (int wide = 0; wide < 2; wide++)
         for (int which = 0; which < 3; which++) {
@@ -71,6 +73,7 @@ Test(index, fails_where_an_index_is_outside)
             expect_fault(&f, "scatter", NULL, x, line, u);
             expect_fault(&f, "scatter_nd_add", NULL, x, column, u);
             expect_fault(&f, "scatter_nd_update", NULL, x, column, u);
+            expect_fault(&f, "cache_write", &write, x, u, line);
             expect_fault(&f, "one_hot", &hot, line, NULL, NULL);
             expect_fault(&f, "multiplex", NULL, line, x, NULL);
             expect_fault(&f, "segment_pool", &pool, x, line, NULL);
@@ -82,6 +85,30 @@ Test(index, fails_where_an_index_is_outside)
     index_destroy(&x, 1);
     index_destroy(&u, 1);
     index_destroy(&none, 1);
+    fixture_finish(&f);
+}
+
+/* Tests that a batch whose position is out of range is not written, the others are. */
+Test(index, writes_the_batches_of_a_cache_that_fit)
+{
+    struct fixture f = fixture_init();
+    struct bp_cache_write_attrs write = bp_cache_write_defaults();
+    static const float zeros[9];
+    struct bp_tensor *in[3] = {tensor_of(&f, BP_F32, 2, SHAPE(3, 3), zeros),
+                               tensor_of(&f, BP_F32, 2, SHAPE(3, 2), F32(1, 2, 3, 4, 5, 6)),
+                               tensor_of(&f, BP_I64, 1, SHAPE(3), I64(1, 2, 0))};
+    struct bp_tensor *out[1] = {NULL};
+
+    write.axis = 1;
+    FAILS(BP_ERR_FAULT, "found bad values in its inputs",
+          index_call(&f, "cache_write", &write, 3, in, out, 1));
+    expect_bytes(&f, in[0], F32(0, 1, 2, 0, 0, 0, 5, 6, 0), 36);
+    write.circular = 1;
+    OK(index_call(&f, "cache_write", &write, 3, in, out, 1));
+    expect_bytes(&f, out[0], F32(0, 1, 2, 4, 0, 3, 5, 6, 0), 36);
+    cr_expect(out[0] == in[0]);
+    bp_tensor_destroy(out[0]);
+    index_destroy(in, 3);
     fixture_finish(&f);
 }
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_rotary_embedding, cases_causal_conv, cases_linear_attention, cases_tensor_scatter,
-    cases_swiglu;
+cases_fn cases_rotary_embedding, cases_causal_conv, cases_linear_attention,
+    cases_tensor_scatter, cases_cache_write, cases_swiglu;
 
 static const struct {
     const char *variant, *shapes;
@@ -175,6 +175,42 @@ void cases_tensor_scatter(struct case_builder *builder)
         else case_end(builder, made, "%s", scatters[i].variant);
     }
     made = case_begin(builder, "2x16x256x64+2x16x1x64+2");
+    case_index(made, 2, builder->dtype[2], 0, 256);
+    case_real(builder, made, 1, "real");
+}
+
+static const struct {
+    const char *variant, *shapes;
+    int64_t axis, most;
+    bool circular, quick;
+} writes[] = {
+    {"scalar", "2x3x5x4+2x3x2x4+scalar", -2, 4, false, true},
+    {"each", "2x5x4+2x2x4+2", -2, 4, false, true},
+    {"circular", "3x2x5x4+3x2x3x4+3", -2, 100, true, true},
+    {"circular.one", "3x2x5x4+3x2x5x4+scalar", -2, 100, true, false},
+    {"begin", "2x3x5x4+2x3x2x4+-", -2, 0, false, true},
+    {"last", "3x4x6+3x4x2+3", -1, 5, false, true},
+    {"rows", "7x5+3x5+scalar", 0, 5, false, true},
+    {"list", "7+1+scalar", 0, 7, false, false},
+    {"whole", "2x5x3+2x5x3+-", 1, 0, false, false},
+    {"none", "2x5x3+2x0x3+2", 1, 6, false, true},
+    {"empty", "0x5x3+0x2x3+0", 1, 4, true, false},
+};
+
+void cases_cache_write(struct case_builder *builder)
+{
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(writes); i++) {
+        made = case_begin(builder, writes[i].shapes);
+        made->attrs.cache_write.axis = writes[i].axis;
+        made->attrs.cache_write.circular = writes[i].circular;
+        if (made->in[2].present) case_index(made, 2, builder->dtype[2], 0, writes[i].most);
+        made->quick = writes[i].quick;
+        if (i < 3) case_layouts(builder, made, writes[i].variant, false);
+        else case_end(builder, made, "%s", writes[i].variant);
+    }
+    made = case_begin(builder, "2x16x256x64+2x16x1x64+scalar");
     case_index(made, 2, builder->dtype[2], 0, 256);
     case_real(builder, made, 1, "real");
 }

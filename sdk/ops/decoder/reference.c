@@ -170,6 +170,24 @@ void ref_tensor_scatter(const struct ref_array *in, const void *attrs, struct re
     }
 }
 
+void ref_cache_write(const struct ref_array *in, const void *attrs, struct ref_array *y)
+{
+    const struct bp_cache_write_attrs *a = attrs;
+    const struct ref_array *cache = &in[0], *update = &in[1], *first = &in[2];
+    int axis = ref_axis(a->axis, cache->rank);
+    int64_t at[REF_RANK] = {0};
+
+    ref_array_init(y, cache->type->dtype, cache->rank, cache->shape);
+    for (int64_t i = 0; i < y->count; i++) ref_array_copy(y, i, cache, i);
+    for (int64_t i = 0; i < update->count; i++, ref_next(update->rank, update->shape, at)) {
+        int64_t to[REF_RANK];
+        for (int d = 0; d < update->rank; d++) to[d] = at[d];
+        if (first->type) to[axis] += (int64_t)first->u[first->rank ? at[0] : 0];
+        if (a->circular) to[axis] %= cache->shape[axis];
+        ref_array_copy(y, ref_index(y, y->rank, to), update, i);
+    }
+}
+
 void ref_swiglu(const struct ref_array *in, const void *attrs, struct ref_array *y)
 {
     long double alpha = ref_rounded(in->type, ((const struct bp_swiglu_attrs *)attrs)->alpha);

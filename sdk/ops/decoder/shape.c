@@ -150,6 +150,27 @@ enum bp_status bp_infer_tensor_scatter(struct bp_invocation *inv)
     return BP_OK;
 }
 
+enum bp_status bp_infer_cache_write(struct bp_invocation *inv)
+{
+    const struct bp_cache_write_attrs *a = inv->attrs;
+    const struct bp_view *cache = bp_invocation_in(inv, 0), *update = bp_invocation_in(inv, 1),
+                         *at = bp_invocation_in(inv, 2);
+    int64_t shape[BP_RANK_MAX];
+    uint32_t axis;
+
+    TRY(bp_shape_axis(inv, a->axis, cache->rank, &axis));
+    if (!axis && at && at->rank)
+        return bp_error(BP_ERR_INVALID, "cache_write: attribute axis is %" PRId64
+                        ", expected an axis after the first, or one number as input at", a->axis);
+    memcpy(shape, cache->shape, cache->rank * sizeof *shape);
+    if (update->rank == cache->rank && update->shape[axis] < shape[axis])
+        shape[axis] = update->shape[axis];
+    TRY(decoder_expect(inv, 1, cache->rank, shape));
+    if (at && at->rank) TRY(decoder_expect(inv, 2, 1, shape));
+    bp_shape_copy(&inv->out[0], cache);
+    return BP_OK;
+}
+
 enum bp_status bp_infer_swiglu(struct bp_invocation *inv)
 {
     const struct bp_view *gate = bp_invocation_in(inv, 0);

@@ -36,6 +36,12 @@ struct along_args {
     i64 shape[INDEX_AXES - 1], x_stride[INDEX_AXES - 1], stride[INDEX_AXES - 1];
 };
 
+/* The cache is [outer, extent, inner], the update [outer, n, inner]. Number o / each * step of `at`
+ * belongs to outer number o. */
+struct cache_write_args {
+    i64 n, extent, inner, each, step, wide, circular;
+};
+
 /* y is [outer, depth, inner]; index is [outer, inner]. */
 struct one_hot_args {
     i64 depth, inner, wide, lenient;
@@ -149,6 +155,28 @@ KFN void along_span(const struct along_args *a, i64 begin, i64 count, GLOBAL sum
     }
 }
 ENTRY_SPANS_4(along, sum, const elem, const void, u32)
+
+/* Writes elements of the update. A part that does not fit at its position sets the fault, and is
+ * not written. */
+KFN void cache_write_span(const struct cache_write_args *a, i64 begin, i64 count,
+                          GLOBAL elem *cache, GLOBAL const elem *update, GLOBAL const void *at,
+                          GLOBAL u32 *fault)
+{
+    for (i64 end = begin + count; begin < end;) {
+        i64 line = begin / a->inner, c = begin % a->inner, run = a->inner - c;
+        i64 o = line / a->n, place = at ? index_at(at, a->wide, o / a->each * a->step) : 0;
+        i64 fits = place >= 0 && (a->circular || place <= a->extent - a->n);
+        i64 row = fits ? place % a->extent + line % a->n : 0;
+        run = run < end - begin ? run : end - begin;
+        row -= row >= a->extent ? a->extent : 0;
+        if (!fits) fault_set(fault, 1);
+        else
+            for (i64 i = 0; i < run; i++)
+                cache[(o * a->extent + row) * a->inner + c + i] = update[begin + i];
+        begin += run;
+    }
+}
+ENTRY_SPANS_4(cache_write, elem, const elem, const void, u32)
 
 /* Converts an attribute to this type; integers are truncated. */
 KFN elem elem_of_real(real x)

@@ -228,6 +228,29 @@ enum bp_status portable_put_along_axis(const struct bp_launch *launch)
     return status ? status : scatter_end(launch);
 }
 
+enum bp_status portable_cache_write(const struct bp_launch *launch)
+{
+    const struct bp_cache_write_attrs *a = launch->attrs;
+    const struct bp_view *update = launch->in[1], *cache = launch->out[0];
+    const struct bp_view *at = launch->n_in > 2 ? launch->in[2] : NULL;
+    int axis = portable_axis(a->axis, cache->rank);
+    int64_t outer = outer_of(cache, axis);
+    struct cache_write_args args = {.n = update->shape[axis], .extent = cache->shape[axis],
+                                    .inner = portable_split(cache, axis).inner, .each = 1,
+                                    .step = at && at->rank, .wide = at && at->dtype == BP_I64,
+                                    .circular = a->circular};
+    struct portable p = PORTABLE(scatter, cache_write, portable_type(cache->dtype), args,
+                                 update->count, 2);
+
+    if (!update->count) return BP_OK;
+    if (args.step) args.each = outer / cache->shape[0];
+    portable_view(&p, cache);
+    portable_view(&p, update);
+    portable_view(&p, at);
+    portable_fault(&p, launch);
+    return portable_run(launch, &p);
+}
+
 enum bp_status portable_one_hot(const struct bp_launch *launch)
 {
     const struct bp_one_hot_attrs *a = launch->attrs;
