@@ -116,6 +116,9 @@ enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index, struct bp_
     info.shape = v->type->shape;
     info.node = v->kind == BP_VALUE_RESULT ? v->node : BP_NO_VALUE;
     info.constant = v->constant;
+    info.output = BP_NO_VALUE;
+    for (uint32_t i = graph->n_output; i > 0; i--)
+        if (graph->output[i - 1] == index) info.output = i - 1;
     return bp_info_fill(out, &info, sizeof info);
 }
 

@@ -98,6 +98,8 @@ struct bp_value_info { /* output struct: set size before the call */
     uint32_t kind; /* 0: an input, 1: a constant, 2: the result of a node */
     uint32_t node; /* the node that computes the value, or UINT32_MAX */
     struct bp_tensor *constant; /* the tensor of a constant, or NULL; no reference is taken */
+    uint32_t output; /* the first output of the graph that is this value, or UINT32_MAX */
+    uint32_t zero;   /* 0 */
 };
 BP_API enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index,
                                      struct bp_value_info *out);
