@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: loads a model, and describes its inputs, outputs and state. */
+#include "bind.h"
 #include "resolve.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -247,6 +248,7 @@ void bp_model_destroy(struct bp_model *model)
 {
     if (!onnx_is_model(model)) return;
     model->magic = 0;
+    onnx_bind_destroy(model);
     for (int i = 0; i < ONNX_PLANS; i++) onnx_plan_release(model, model->plan[i]);
     for (uint32_t i = 0; model->constant && i < model->n_slot; i++)
         onnx_value_release(model->constant[i]);

@@ -205,6 +205,7 @@ struct bp_model {
     uint32_t unused;             /* plans with fixed inputs that were dropped after one run or
                                     none */
     struct onnx_last last;
+    struct onnx_bind *bind;      /* caches that are bound, or NULL (bind.h) */
 };
 
 static inline bool onnx_is_model(const struct bp_model *model)
@@ -305,6 +306,8 @@ struct onnx_run {
     const struct onnx_run *outer; /* while at is set: the thread's walk around this one, or NULL */
     const struct onnx_node *host; /* the first of n_host nodes that the host computed */
     uint32_t n_host;
+    bool keeps_ranges;          /* numbers of Range nodes are recorded as values of the graph, so
+                                   that nodes that read them are recorded, too */
     uint64_t unknown;           /* the origin of the symbolic value that a node had to read */
 };
 
@@ -370,6 +373,14 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
                               const struct bp_model_value *in, size_t n_in, const uint8_t *want,
                               struct onnx_plan **out_plan);
 void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
+/* Removes the graph from a plan that no run uses. */
+void onnx_plan_drop_graph(struct bp_model *model, struct onnx_plan *plan);
+/* Makes a plan for these inputs and all outputs, which the model does not keep. keeps_ranges: as
+ * the member of onnx_run. */
+enum bp_status onnx_plan_record(struct bp_model *model, const struct onnx_use *use,
+                                struct bp_stream *stream, bool keeps_ranges,
+                                const struct bp_model_value *in, size_t n_in,
+                                struct onnx_plan **out_plan);
 
 /* program.c: creates a program with the options of the model. */
 enum bp_status onnx_program_create(const struct bp_model *model, struct bp_graph *graph,

@@ -28,6 +28,7 @@ struct wanted {
     const uint8_t *want;
     bool fixes;               /* the plan may fix inputs */
     struct onnx_fixed *fixed; /* values of inputs that are known so far */
+    bool keeps_ranges;        /* as the member of onnx_run */
 };
 
 static bool plan_fits(const struct bp_model *model, const struct onnx_plan *plan,
@@ -156,10 +157,10 @@ static enum bp_status freeze_constants(const struct onnx_plan *plan, struct bp_g
 }
 
 /* Records the graph with the values that the plan fixes. out_unknown: as the member of onnx_run. */
-static enum bp_status record_graph(struct bp_model *model, const struct onnx_use *use,
+static enum bp_status record_graph(struct bp_model *model, const struct wanted *w,
                                    struct onnx_plan *plan, uint64_t *out_unknown)
 {
-    struct onnx_use own = {.begun = use->begun}; /* iterations that are recorded do not count */
+    struct onnx_use own = {.begun = w->use->begun}; /* iterations that are recorded do not count */
     struct onnx_run run;
     enum bp_status status = onnx_run_init(&run, model, model->stream, &own);
 
@@ -167,6 +168,7 @@ static enum bp_status record_graph(struct bp_model *model, const struct onnx_use
     if (status == BP_OK) {
         run.graph = plan->graph;
         run.skip = plan->skip;
+        run.keeps_ranges = w->keeps_ranges;
         status = add_inputs(&run, plan);
     }
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
@@ -180,7 +182,7 @@ static enum bp_status record_graph(struct bp_model *model, const struct onnx_use
     return status;
 }
 
-static void finish_graph(struct bp_model *model, struct onnx_plan *plan)
+void onnx_plan_drop_graph(struct bp_model *model, struct onnx_plan *plan)
 {
     for (uint32_t i = 0; plan->output && i < model->body.n_output; i++)
         onnx_value_release(plan->output[i]);
@@ -198,7 +200,7 @@ static void finish_graph(struct bp_model *model, struct onnx_plan *plan)
 
 static void plan_destroy(struct bp_model *model, struct onnx_plan *plan)
 {
-    finish_graph(model, plan);
+    onnx_plan_drop_graph(model, plan);
     for (uint32_t i = 0; i < plan->n_type; i++) free((void *)plan->type[i].shape);
     free(plan->type);
     free(plan->want);
@@ -262,11 +264,11 @@ static enum bp_status plan_record(struct bp_model *model, struct wanted *w, stru
     uint64_t fixable = fixes ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
 
     for (;;) {
-        enum bp_status status = record_graph(model, w->use, plan, &unknown);
+        enum bp_status status = record_graph(model, w, plan, &unknown);
         unknown &= ~plan->fixed.inputs;
         plan->is_unfixed = !w->fixes && unknown && !(unknown & ~onnx_fixable(w->in, w->n_in));
         if (status != BP_ERR_UNSUPPORTED || !unknown || unknown & ~fixable) return status;
-        finish_graph(model, plan);
+        onnx_plan_drop_graph(model, plan);
         TRY(onnx_fixed_read(w->stream, w->in, w->n_in, unknown, w->fixed));
         for (uint32_t i = 0; i < ONNX_FIXED_MAX; i++)
             if (unknown >> i & 1)
@@ -299,7 +301,7 @@ static enum bp_status plan_make(struct bp_model *model, struct wanted *w,
         status = plan_record(model, w, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
             snprintf(plan->why, sizeof plan->why, "%s", bp_error_message());
-            finish_graph(model, plan); /* run node by node, which reports an error */
+            onnx_plan_drop_graph(model, plan); /* run node by node, which reports an error */
             status = BP_OK;
         }
     }
@@ -332,7 +334,7 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
                               struct onnx_plan **out_plan)
 {
     struct onnx_fixed known; /* its values are not initialised: that would take time in each run */
-    struct wanted w = {stream, use, in, n_in, want, fixes, &known};
+    struct wanted w = {stream, use, in, n_in, want, fixes, &known, false};
     uint64_t fixed = fixes && stream ? atomic_load(&model->fixed) : 0;
     struct onnx_plan *plan;
     enum bp_status status = BP_OK;
@@ -346,5 +348,21 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
         pthread_mutex_unlock(&model->planning);
     }
     if (status == BP_OK) *out_plan = plan;
+    return status;
+}
+
+enum bp_status onnx_plan_record(struct bp_model *model, const struct onnx_use *use,
+                                struct bp_stream *stream, bool keeps_ranges,
+                                const struct bp_model_value *in, size_t n_in,
+                                struct onnx_plan **out_plan)
+{
+    struct onnx_fixed known;
+    struct wanted w = {stream, use, in, n_in, NULL, true, &known, keeps_ranges};
+    enum bp_status status;
+
+    known.inputs = 0;
+    pthread_mutex_lock(&model->planning);
+    status = plan_make(model, &w, out_plan);
+    pthread_mutex_unlock(&model->planning);
     return status;
 }

@@ -2,6 +2,7 @@
 /* run.c: runs a model: checks the arguments, finds or makes a plan, runs it, and returns the
  * outputs. */
 #include "run.h"
+#include "bind.h"
 #include "row.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,19 +43,7 @@ static enum bp_status check_run(const char *call, struct bp_model *model, struct
     return BP_OK;
 }
 
-/* A run: its arguments, and the outputs until it has succeeded. */
-struct request {
-    struct bp_model *model;
-    struct bp_stream *stream;
-    const struct bp_model_value *in;
-    size_t n_in;
-    struct bp_tensor *const *given; /* for each output the tensor to write, or NULL; NULL: none */
-    const uint8_t *want;            /* as in onnx_plan_find */
-    bool is_fixed;                  /* the plan fixes inputs, so that it has values of its own */
-    struct bp_model_value *made;    /* of each output; nothing if it is given or not wanted */
-};
-
-static struct bp_tensor *request_given(const struct request *r, uint32_t i)
+struct bp_tensor *onnx_given(const struct onnx_request *r, uint32_t i)
 {
     return r->given && (!r->want || r->want[i]) ? r->given[i] : NULL;
 }
@@ -70,8 +59,7 @@ static void type_words(const struct bp_tensor_info *info, char *text, size_t siz
     if (used < size) snprintf(text + used, size - used, "]");
 }
 
-/* Checks that a given tensor has the type of the output, which the tensor `like` has. */
-static enum bp_status check_given(const struct request *r, uint32_t i, struct bp_tensor *like)
+enum bp_status onnx_check_given(const struct onnx_request *r, uint32_t i, struct bp_tensor *like)
 {
     struct bp_tensor_info got = onnx_info(r->given[i]), expected = onnx_info(like);
     char has[160], needs[160];
@@ -86,16 +74,17 @@ static enum bp_status check_given(const struct request *r, uint32_t i, struct bp
 }
 
 /* Copies the value of an output to the tensor that is given for it. */
-static enum bp_status copy_to_given(const struct request *r, uint32_t i, const struct onnx_value *v)
+static enum bp_status copy_to_given(const struct onnx_request *r, uint32_t i,
+                                    const struct onnx_value *v)
 {
     if (!v || v->kind != BP_MODEL_TENSOR)
         return onnx_error(BP_ERR_INVALID, "output %.80s is no tensor, and a tensor is given for it",
                           r->model->output[i].name);
-    TRY(check_given(r, i, v->tensor));
+    TRY(onnx_check_given(r, i, v->tensor));
     return bp_tensor_copy(r->stream, r->given[i], v->tensor);
 }
 
-static enum bp_status export_output(const struct request *r, struct onnx_use *use, uint32_t i,
+static enum bp_status export_output(const struct onnx_request *r, struct onnx_use *use, uint32_t i,
                                     const struct onnx_value *v, struct bp_tensor ***made)
 {
     const struct onnx_export e = {r->model, use, r->stream, r->is_fixed};
@@ -105,7 +94,7 @@ static enum bp_status export_output(const struct request *r, struct onnx_use *us
     return onnx_error(status, "output %.80s: %s", r->model->output[i].name, bp_error_message());
 }
 
-static enum bp_status model_run_eager(const struct request *r, const struct onnx_plan *plan,
+static enum bp_status model_run_eager(const struct onnx_request *r, const struct onnx_plan *plan,
                                       struct onnx_use *use, struct onnx_last *last)
 {
     struct bp_model *model = r->model;
@@ -120,7 +109,7 @@ static enum bp_status model_run_eager(const struct request *r, const struct onnx
     for (uint32_t i = 0; i < body->n_output && status == BP_OK; i++) {
         const struct onnx_value *v = run.slot[body->output[i]];
         if (r->want && !r->want[i]) continue;
-        status = request_given(r, i) ? copy_to_given(r, i, v)
+        status = onnx_given(r, i) ? copy_to_given(r, i, v)
                                      : export_output(r, use, i, v, NULL);
     }
     last->host_nodes = run.n_host;
@@ -141,13 +130,13 @@ static size_t count_made(const struct onnx_value *v)
 }
 
 /* Lays the given tensors where the graph looks for its outputs. */
-static enum bp_status place_given(const struct request *r, const struct onnx_plan *plan,
+static enum bp_status place_given(const struct onnx_request *r, const struct onnx_plan *plan,
                                   struct bp_tensor **made)
 {
     for (uint32_t i = 0; i < r->model->body.n_output; i++) {
         const struct onnx_value *v = plan->output[i];
-        if (request_given(r, i) && v && v->symbolic) {
-            TRY(check_given(r, i, v->tensor));
+        if (onnx_given(r, i) && v && v->symbolic) {
+            TRY(onnx_check_given(r, i, v->tensor));
             *made = r->given[i];
         }
         made += count_made(v);
@@ -157,7 +146,7 @@ static enum bp_status place_given(const struct request *r, const struct onnx_pla
 
 /* Moves the outputs of the graph to those of the model. made: the graph's outputs; an entry becomes
  * NULL when another owner has it. */
-static enum bp_status give_made(const struct request *r, const struct onnx_plan *plan,
+static enum bp_status give_made(const struct onnx_request *r, const struct onnx_plan *plan,
                                 struct onnx_use *use, struct bp_tensor **made)
 {
     enum bp_status status = BP_OK;
@@ -167,40 +156,51 @@ static enum bp_status give_made(const struct request *r, const struct onnx_plan 
         struct bp_tensor **next = made;
         made += count_made(v);
         if (r->want && !r->want[i]) continue;
-        if (request_given(r, i) && v && v->symbolic) *next = NULL;
-        else if (request_given(r, i) && status == BP_OK) status = copy_to_given(r, i, v);
+        if (onnx_given(r, i) && v && v->symbolic) *next = NULL;
+        else if (onnx_given(r, i) && status == BP_OK) status = copy_to_given(r, i, v);
         else if (status == BP_OK) status = export_output(r, use, i, v, &next);
     }
     return status;
 }
 
-static enum bp_status model_run_planned(const struct request *r, struct onnx_plan *plan,
-                                        struct onnx_use *use, struct onnx_last *last)
+enum bp_status onnx_run_graph(const struct onnx_request *r, struct onnx_plan *plan,
+                              struct onnx_use *use, struct onnx_last *last,
+                              struct bp_tensor *const *in, size_t n_in)
 {
     struct bp_graph_info info = {.size = sizeof info};
-    struct bp_tensor **in, **made;
+    struct bp_tensor **made;
     enum bp_status status = bp_graph_get_info(plan->graph, &info);
 
     if (status) return status;
-    in = calloc(r->n_in + info.outputs + 2, sizeof *in);
-    if (!in) return onnx_no_memory();
-    made = in + r->n_in + 1;
-    for (size_t i = 0; i < r->n_in; i++) in[i] = r->in[i].at[0];
+    made = calloc(info.outputs + 1, sizeof *made);
+    if (!made) return onnx_no_memory();
     status = place_given(r, plan, made);
     if (status == BP_OK) {
-        status = onnx_plan_run(r->model, plan, r->stream, in, r->n_in, made, info.outputs, last);
+        status = onnx_plan_run(r->model, plan, r->stream, in, n_in, made, info.outputs, last);
         if (status == BP_OK) {
             status = give_made(r, plan, use, made);
             for (uint32_t i = 0; i < info.outputs; i++) bp_tensor_destroy(made[i]);
         }
     }
+    free(made);
+    return status;
+}
+
+static enum bp_status model_run_planned(const struct onnx_request *r, struct onnx_plan *plan,
+                                        struct onnx_use *use, struct onnx_last *last)
+{
+    struct bp_tensor **in = calloc(r->n_in + 1, sizeof *in);
+    enum bp_status status;
+
+    if (!in) return onnx_no_memory();
+    for (size_t i = 0; i < r->n_in; i++) in[i] = r->in[i].at[0];
+    status = onnx_run_graph(r, plan, use, last, in, r->n_in);
     free(in);
     return status;
 }
 
-/* Stores the facts of a run that has ended. */
-static void run_note(struct bp_model *model, struct onnx_plan *plan, enum bp_status status,
-                     struct onnx_last *last)
+void onnx_run_note(struct bp_model *model, struct onnx_plan *plan, enum bp_status status,
+                   struct onnx_last *last)
 {
     if (status) snprintf(last->reason, sizeof last->reason, "it failed");
     pthread_mutex_lock(&model->lock);
@@ -213,24 +213,34 @@ static void run_note(struct bp_model *model, struct onnx_plan *plan, enum bp_sta
     pthread_mutex_unlock(&model->lock);
 }
 
+enum bp_status onnx_run_unbound(struct onnx_request *r, struct onnx_use *use,
+                                struct onnx_last *last)
+{
+    struct bp_model *model = r->model;
+    struct onnx_plan *plan = NULL;
+    enum bp_status status = onnx_plan_find(model, use, r->stream, true, r->in, r->n_in, r->want,
+                                           &plan);
+
+    if (status == BP_OK) r->is_fixed = plan->graph && plan->fixed.inputs;
+    if (status == BP_OK)
+        status = plan->graph ? model_run_planned(r, plan, use, last)
+                             : model_run_eager(r, plan, use, last);
+    onnx_run_note(model, plan, status, last);
+    onnx_plan_release(model, plan);
+    return status;
+}
+
 /* Runs the model after its arguments have been checked. After a failure there are no outputs. */
-static enum bp_status model_run_checked(struct request *r)
+static enum bp_status model_run_checked(struct onnx_request *r)
 {
     struct bp_model *model = r->model;
     struct onnx_use use = onnx_use_begin(model);
     struct onnx_last last = {.host_node = ""};
-    struct onnx_plan *plan = NULL;
-    enum bp_status status = onnx_plan_find(model, &use, r->stream, true, r->in, r->n_in,
-                                           r->want, &plan);
+    enum bp_status status;
 
-    if (status == BP_OK) r->is_fixed = plan->graph && plan->fixed.inputs;
-    if (status == BP_OK)
-        status = plan->graph ? model_run_planned(r, plan, &use, &last)
-                             : model_run_eager(r, plan, &use, &last);
+    status = model->bind ? onnx_bind_run(r, &use, &last) : onnx_run_unbound(r, &use, &last);
     for (uint32_t i = 0; i < model->body.n_output && status; i++)
         bp_model_value_finish(&r->made[i]);
-    run_note(model, plan, status, &last);
-    onnx_plan_release(model, plan);
     return status;
 }
 
@@ -245,7 +255,7 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
                                    const struct bp_model_value *in, size_t n_in,
                                    struct bp_model_value *out, size_t n_out)
 {
-    struct request r = {.model = model, .stream = stream, .in = in, .n_in = n_in};
+    struct onnx_request r = {.model = model, .stream = stream, .in = in, .n_in = n_in};
     enum bp_status status;
 
     TRY(check_run("bp_model_run_values", model, stream, in, n_in, out, n_out));
@@ -259,12 +269,12 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
 }
 
 /* Moves the outputs that the run made to the caller. */
-static enum bp_status request_take(struct request *r, struct bp_tensor **out)
+static enum bp_status request_take(struct onnx_request *r, struct bp_tensor **out)
 {
     uint32_t n_out = r->model->body.n_output;
 
     for (uint32_t i = 0; i < n_out; i++)
-        if (r->made[i].kind != BP_MODEL_TENSOR && !request_given(r, i) && (!r->want || r->want[i]))
+        if (r->made[i].kind != BP_MODEL_TENSOR && !onnx_given(r, i) && (!r->want || r->want[i]))
             return onnx_error(BP_ERR_INVALID, "output %.80s is no tensor: bp_model_run_values "
                               "takes it", r->model->output[i].name);
     for (uint32_t i = 0; i < n_out; i++) {
@@ -276,7 +286,7 @@ static enum bp_status request_take(struct request *r, struct bp_tensor **out)
 }
 
 /* Runs the model with tensors as inputs and outputs. */
-static enum bp_status run_tensors(struct request *r, struct bp_tensor *const *in,
+static enum bp_status run_tensors(struct onnx_request *r, struct bp_tensor *const *in,
                                   struct bp_tensor **out)
 {
     uint32_t n_out = r->model->body.n_output;
@@ -305,19 +315,19 @@ enum bp_status bp_model_run(struct bp_model *model, struct bp_stream *stream,
                             struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                             size_t n_out)
 {
-    struct request r = {.model = model, .stream = stream, .n_in = n_in};
+    struct onnx_request r = {.model = model, .stream = stream, .n_in = n_in};
 
     TRY(check_run("bp_model_run", model, stream, in, n_in, out, n_out));
     return run_tensors(&r, in, out);
 }
 
 /* Checks the tensors that are given for outputs, as far as they can be before the run. */
-static enum bp_status check_outputs(const struct request *r)
+static enum bp_status check_outputs(const struct onnx_request *r)
 {
     for (uint32_t i = 0; i < r->model->body.n_output; i++) {
         const struct bp_model_port *port = &r->model->output[i];
         struct bp_tensor_info info = {.size = sizeof info};
-        if (!request_given(r, i)) continue;
+        if (!onnx_given(r, i)) continue;
         if (bp_tensor_get_info(r->given[i], &info))
             return onnx_error(BP_ERR_INVALID, "output %.80s: expected NULL or a tensor, got "
                               "another handle, or none", port->name);
@@ -342,7 +352,7 @@ enum bp_status bp_model_run_into(struct bp_model *model, struct bp_stream *strea
                                  struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                                  const uint8_t *want, size_t n_out)
 {
-    struct request r = {.model = model, .stream = stream, .n_in = n_in, .given = out};
+    struct onnx_request r = {.model = model, .stream = stream, .n_in = n_in, .given = out};
     uint8_t *flags = NULL;
     enum bp_status status;
 

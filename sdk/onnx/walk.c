@@ -3,6 +3,7 @@
 #include "row.h"
 #include "resolve.h"
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_symbolic(const struct onnx_value *v)
 {
@@ -122,6 +123,20 @@ void onnx_by_host(const struct onnx_call *c)
     if (!c->run->n_host++) c->run->host = c->node;
 }
 
+/* Records the numbers of a Range as a value of the graph, although they are known. */
+static enum bp_status walk_keep_range(const struct onnx_call *c)
+{
+    struct bp_tensor *t = NULL;
+    struct onnx_value *v;
+
+    if (c->symbolic || !c->run->graph || strcmp(c->node->proto->op_type, "Range")) return BP_OK;
+    TRY(bp_op_assign(bp_graph_scope(c->run->graph), c->out[0]->tensor, &t));
+    TRY(onnx_value_tensor(c->run, t, true, &v));
+    onnx_value_release(c->out[0]);
+    c->out[0] = v;
+    return BP_OK;
+}
+
 static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx_node *node)
 {
     struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
@@ -137,6 +152,7 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     if (!c.out) return onnx_no_memory();
     status = (node->row->emit ? node->row->emit : onnx_emit_map)(&c);
     if (status == BP_OK) status = walk_check_outputs(&c);
+    if (status == BP_OK && run->keeps_ranges) status = walk_keep_range(&c);
     if (status == BP_OK && run->graph) {
         mark_outputs(&c, first);
         add_origins(&c);

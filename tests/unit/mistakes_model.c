@@ -170,6 +170,27 @@ static uint64_t model_row(const union value *a)
 
 static const uint32_t last_value = 1, no_such_value = 99;
 
+/* The model has nothing to bind: right arguments lead to this message. */
+static uint64_t model_expect_text(enum bp_status status, const char *text)
+{
+    return status && strstr(bp_error_message(), text) ? BP_OK : status;
+}
+
+static uint64_t model_bind(const union value *a)
+{
+    return model_expect_text(bp_model_bind(a[0].p, a[1].cp, a[2].cp, a[3].i), "has an input");
+}
+
+static uint64_t model_reset(const union value *a)
+{
+    return model_expect_text(bp_model_reset(a[0].p), "the model has no bindings");
+}
+
+static uint64_t bind_info(const union value *a)
+{
+    return bp_model_get_bind_info(a[0].p, a[1].p);
+}
+
 #define OF_MODEL {.kind = ARG_HANDLE, .thing = MODEL, .word = "model"}
 #define OUT {.kind = ARG_OUT}
 
@@ -207,6 +228,9 @@ static const struct function functions[] = {
     {"bp_model_supports", model_supports,
      {OPTIONAL("ai.onnx"), POINTER("Relu"), NUMBER(6), OPTIONAL(NULL)}},
     {"bp_model_get_row", model_row, {NUMBER(0), OUT}},
+    {"bp_model_bind", model_bind, {OF_MODEL, POINTER("y"), POINTER("x"), NUMBER(4)}},
+    {"bp_model_get_bind_info", bind_info, {OF_MODEL, INFO(struct bp_model_bind_info)}},
+    {"bp_model_reset", model_reset, {OF_MODEL}},
 };
 
 static const struct mistake mistakes[] = {

@@ -162,6 +162,48 @@ BP_API enum bp_status bp_model_run_into(struct bp_model *model, struct bp_stream
                                         struct bp_tensor **out, const uint8_t *want,
                                         size_t n_out);
 
+/* Binds outputs of a run to inputs of the next run: the caches of a decoder, whose output (present
+ * keys) is an input (past keys) with more places along one axis. output, input: names; one '*' in
+ * both stands for the same text, as "present.*" and "past_key_values.*", and all pairs of the model
+ * are bound. Another call binds more pairs. All pairs have one length at a time.
+ *
+ * Each pair becomes a buffer of the model with `capacity` places along the axis. A run returns the
+ * output as a view of the buffer. If the app passes this view (or another handle of it, or its
+ * first places) as the input of the next run, nothing is copied, and where the model appends to
+ * the input, the run writes the new places in place. If the model attends to the cache and computes
+ * nothing else from its length, one plan serves every length. Any other tensor is copied to the
+ * buffer, whose contents it replaces; pass an input of extent 0 for a new sequence. If the
+ * places do not suffice, the capacity is doubled, and the buffer is copied once. Results are those
+ * of a model without bindings, apart from roundings.
+ *
+ * A run writes behind the places of its input, so it overwrites those of earlier outputs that are
+ * longer. The runs of a bound model are of one sequence, or of one batch of them: runs of several
+ * threads wait for each other, and all runs have to use one stream, or wait for the earlier run.
+ * The functions that plan a model (bp_model_planned, bp_model_program) know no bindings.
+ *
+ * BP_ERR_NOT_FOUND: no pair has these names. BP_ERR_INVALID: a port is bound, the ports of a pair
+ * differ in more than one axis, or the model has run with its bindings. */
+BP_API enum bp_status bp_model_bind(struct bp_model *model, const char *output, const char *input,
+                                    int64_t capacity);
+
+/* Sets the length of all caches to 0. The next run may pass any input; views of the caches stay
+ * valid until a run overwrites them. BP_ERR_INVALID: the model has no bindings. */
+BP_API enum bp_status bp_model_reset(struct bp_model *model);
+
+struct bp_model_bind_info { /* output struct: set size before the call */
+    size_t size;
+    int64_t capacity, length; /* places of the buffers, and those that the last run left */
+    uint64_t runs;     /* of the bound model, that did not fail */
+    uint64_t in_place; /* runs that wrote only the new places */
+    uint64_t copies;   /* inputs that were not the bound view and had a place: they were copied */
+    uint64_t grown;    /* how often the capacity was doubled */
+    uint64_t plans;    /* plans that were made */
+    uint32_t pairs;    /* bound pairs; 0: the model has no bindings */
+    uint32_t zero;     /* 0 */
+};
+BP_API enum bp_status bp_model_get_bind_info(struct bp_model *model,
+                                             struct bp_model_bind_info *out);
+
 /* A value of any kind. TENSOR: n is 1; SEQUENCE: n tensors; NONE: n is 0. */
 struct bp_model_value {
     struct bp_tensor **at;
