@@ -26,8 +26,9 @@ class Model:
     (kind of values, extents behind the batch) or an integer. target: the ratio that it may take, without and with two threads;
     winograd: with Winograd's algorithm, None: not measured."""
 
-    def __init__(self, source, inputs, target, winograd=None):
+    def __init__(self, source, inputs, target, winograd=None, capacity=0):
         self.source, self.inputs, self.batches = source, inputs, BATCHES
+        self.capacity = capacity  # places of the caches that our side binds, or 0
         self.is_network = not source.endswith((".onnx", ".safetensors"))
         self.target = {FROZEN: target, **({OPEN: target} if self.is_network else {}),
                        **({WINOGRAD: winograd} if winograd else {})}
@@ -64,6 +65,8 @@ MODELS = {
     "Silero VAD, 16 kHz": Model(real_models.MODELS["silero"][0], speech, 1.0),
     "GPT-2 by token, 64 before": Model("gpt2", token_after(64), 1.0),
     "GPT-2 by token, 1,024 before": Model("gpt2", token_after(1024), 0.85),
+    "GPT-2 by token, 64 before, caches bound": Model("gpt2", token_after(64), 1.0, capacity=128),
+    "GPT-2 by token, 1,024 before, caches bound": Model("gpt2", token_after(1024), 0.85, capacity=1088),
 }
 
 
@@ -176,7 +179,8 @@ def bench_model(peer, folder, title, tables):
         for threads in THREADS:
             with turns.both(peer, folder, threads, SETTINGS.get(variant)) as sides:
                 for batch in model.batches:
-                    measured = turns.measure(sides, "outputs", path, feeds_name(title, batch), *given)
+                    measured = turns.measure(sides, "outputs", path, feeds_name(title, batch), *given,
+                                             capacity=model.capacity)
                     text = turns.compare_outputs(peer, folder, "outputs")
                     if text == "right":
                         peer.count.pass_()

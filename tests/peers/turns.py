@@ -8,8 +8,8 @@
     python turns.py compare FOLDER NAME                    compares the outputs that both servers kept
 
 Both sides are processes that live for the whole measurement. A server takes lines of words between tabs: `open NAME FILE
-FEEDS...` loads a model with the inputs of FEEDS.npz, runs it and keeps its outputs in FOLDER/NAME.SIDE.npz, `run N` runs
-it N times and returns the seconds of one run, of `bp_model_run` with `bp_stream_synchronize` or `run_with_iobinding` alone.
+FEEDS...` loads a model with the inputs of FEEDS.npz, runs it and keeps its outputs in FOLDER/NAME.SIDE.npz, `bind N` makes
+our side bind the caches of the models that are opened later, with N places (0: it binds none), `run N` runs a model N times and returns the seconds of one run, of `bp_model_run` with `bp_stream_synchronize` or `run_with_iobinding` alone.
 Each round measures one side after the other, so that other users of the machine disturb both alike. A round begins after a
 pause, in which the threads of the other side fall asleep: they wait for more work first, those of ONNX Runtime for some 25
 ms, and one of two processors would run them.
@@ -90,6 +90,26 @@ class Ours(real_models.Caller):
             getattr(self.c, f"bp_{kind}_destroy")(getattr(self, kind))
 
 
+class Bound(Ours):
+    """A decoder whose caches are bound: its inputs of four axes, and as many outputs behind the first. Each run gets
+    the first places of the bound caches, as the run after `past` tokens does."""
+
+    def __init__(self, library, device, path, feeds, capacity):
+        super().__init__(library, device, path, feeds)
+        names = list(self.names())
+        caches = [i for i, name in enumerate(names) if feeds[name].ndim == 4]
+        port = real_models.Port(size=ctypes.sizeof(real_models.Port))
+        for output, i in enumerate(caches, 1):
+            self.call("bp_model_output", self.model, output, ctypes.byref(port))
+            self.call("bp_model_bind", self.model, port.name, names[i].encode(), ctypes.c_int64(capacity))
+        self.run()
+        for output, i in enumerate(caches, 1):
+            self.c.bp_tensor_destroy(self.given[i])
+            self.given[i] = self.make("bp_tensor_slice", ctypes.c_void_p(self.out[output]), ctypes.c_int64(2), ctypes.c_int64(0),
+                                      ctypes.c_int64(feeds[names[i]].shape[2]), ctypes.c_int64(1))
+            self.arguments[i] = self.given[i].value
+
+
 def read_feeds(folder, names):
     """{input: array} of all files."""
     import numpy  # pylint: disable=import-outside-toplevel
@@ -101,8 +121,10 @@ def read_feeds(folder, names):
     return given
 
 
-def make_caller(side, path, feeds, library=None, device="cpu:0"):
-    return Theirs(path, feeds) if side == "theirs" else Ours(library, device, path, feeds)
+def make_caller(side, path, feeds, library=None, device="cpu:0", capacity=0):
+    if side == "theirs":
+        return Theirs(path, feeds)
+    return Bound(library, device, path, feeds, capacity) if capacity else Ours(library, device, path, feeds)
 
 
 def resident(key):
@@ -124,13 +146,16 @@ def first(side, path, folder, *more):
 def serve(side, folder, *library):
     import numpy  # pylint: disable=import-outside-toplevel
 
-    caller = None
+    caller, capacity = None, 0
     for line in sys.stdin:
         command, value, *more = line.rstrip("\n").split("\t")
-        if command == "open":
+        if command == "bind":
+            capacity = int(value)
+            print("0", flush=True)
+        elif command == "open":
             if caller:
                 caller.close()
-            caller = make_caller(side, more[0], read_feeds(folder, more[1:]), *library)
+            caller = make_caller(side, more[0], read_feeds(folder, more[1:]), *library, capacity=capacity)
             caller.run()
             numpy.savez(os.path.join(folder, f"{value}.{side}.npz"), *caller.outputs())
             print("0", flush=True)
@@ -203,10 +228,11 @@ def turn_of(server, times):
     return server.ask("run", str(times))
 
 
-def measure(sides, name, path, *feeds):
-    """(seconds of ours, of theirs, the ratios of all rounds) of one model with its inputs."""
+def measure(sides, name, path, *feeds, capacity=0):
+    """(seconds of ours, of theirs, the ratios of all rounds) of one model with its inputs. capacity: as of Bound."""
     times = {}
     for side, server in sides.items():
+        server.ask("bind", str(capacity))
         server.ask("open", name, path, *feeds)
         times[side] = max(1, min(1000, int(ROUND_SECONDS / server.ask("run", "3"))))
     rounds = [{side: turn_of(server, times[side]) for side, server in sides.items()} for _ in range(ROUNDS)]
