@@ -36,10 +36,11 @@ struct along_args {
     i64 shape[INDEX_AXES - 1], x_stride[INDEX_AXES - 1], stride[INDEX_AXES - 1];
 };
 
-/* The cache is [outer, extent, inner], the update [outer, n, inner]. Number o / each * step of `at`
- * belongs to outer number o. */
+/* shape: that of the update; stride, to: strides of the update and of the cache. axis: along which
+ * the cache has `extent` places. step: the stride of `at`; 0: one number for all. */
 struct cache_write_args {
-    i64 n, extent, inner, each, step, wide, circular;
+    i64 rank, axis, extent, step, wide, circular;
+    i64 shape[INDEX_AXES], stride[INDEX_AXES], to[INDEX_AXES];
 };
 
 /* y is [outer, depth, inner]; index is [outer, inner]. */
@@ -156,23 +157,33 @@ KFN void along_span(const struct along_args *a, i64 begin, i64 count, GLOBAL sum
 }
 ENTRY_SPANS_4(along, sum, const elem, const void, u32)
 
-/* Writes elements of the update. A part that does not fit at its position sets the fault, and is
- * not written. */
+/* Writes elements of the update, in runs along the last axis. A part that does not fit at its
+ * position sets the fault, and is not written. */
 KFN void cache_write_span(const struct cache_write_args *a, i64 begin, i64 count,
                           GLOBAL elem *cache, GLOBAL const elem *update, GLOBAL const void *at,
                           GLOBAL u32 *fault)
 {
+    i64 last = a->rank - 1;
+
     for (i64 end = begin + count; begin < end;) {
-        i64 line = begin / a->inner, c = begin % a->inner, run = a->inner - c;
-        i64 o = line / a->n, place = at ? index_at(at, a->wide, o / a->each * a->step) : 0;
-        i64 fits = place >= 0 && (a->circular || place <= a->extent - a->n);
-        i64 row = fits ? place % a->extent + line % a->n : 0;
+        i64 rest = begin, from = 0, to = 0, row = 0, first = 0, place, run, fits;
+        run = a->axis == last ? 1 : a->shape[last] - begin % a->shape[last];
         run = run < end - begin ? run : end - begin;
+        for (i64 k = last; k >= 0; k--) {
+            first = rest % a->shape[k];
+            rest /= a->shape[k];
+            from += first * a->stride[k];
+            if (k == a->axis) row = first;
+            else to += first * a->to[k];
+        }
+        place = at ? index_at(at, a->wide, first * a->step) : 0;
+        fits = place >= 0 && (a->circular || place <= a->extent - a->shape[a->axis]);
+        row = fits ? place % a->extent + row : 0;
         row -= row >= a->extent ? a->extent : 0;
+        to += row * a->to[a->axis];
         if (!fits) fault_set(fault, 1);
-        else
-            for (i64 i = 0; i < run; i++)
-                cache[(o * a->extent + row) * a->inner + c + i] = update[begin + i];
+        for (i64 i = 0; i < run && fits; i++)
+            cache[to + i * a->to[last]] = update[from + i * a->stride[last]];
         begin += run;
     }
 }

@@ -234,16 +234,18 @@ enum bp_status portable_cache_write(const struct bp_launch *launch)
     const struct bp_view *update = launch->in[1], *cache = launch->out[0];
     const struct bp_view *at = launch->n_in > 2 ? launch->in[2] : NULL;
     int axis = portable_axis(a->axis, cache->rank);
-    int64_t outer = outer_of(cache, axis);
-    struct cache_write_args args = {.n = update->shape[axis], .extent = cache->shape[axis],
-                                    .inner = portable_split(cache, axis).inner, .each = 1,
-                                    .step = at && at->rank, .wide = at && at->dtype == BP_I64,
-                                    .circular = a->circular};
+    struct cache_write_args args = {.rank = cache->rank, .axis = axis,
+                                    .extent = cache->shape[axis],
+                                    .step = at && at->rank ? at->stride[0] : 0,
+                                    .wide = at && at->dtype == BP_I64, .circular = a->circular};
     struct portable p = PORTABLE(scatter, cache_write, portable_type(cache->dtype), args,
-                                 update->count, 2);
+                                 update->count, 3);
 
-    if (!update->count) return BP_OK;
-    if (args.step) args.each = outer / cache->shape[0];
+    for (int i = 0; i < cache->rank; i++) {
+        args.shape[i] = update->shape[i];
+        args.stride[i] = update->stride[i];
+        args.to[i] = cache->stride[i];
+    }
     portable_view(&p, cache);
     portable_view(&p, update);
     portable_view(&p, at);
