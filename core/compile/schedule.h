@@ -152,16 +152,6 @@ struct bp_schedule_watch {
 enum bp_status bp_schedule_launch(struct bp_schedule *schedule,
                                   struct bp_schedule_context *context, struct bp_stream *stream,
                                   const struct bp_schedule_watch *watch);
-/* Runs all launches on this thread, as work `number` of a timeline of an inline device. */
-enum bp_status bp_schedule_launch_here(const struct bp_schedule *schedule,
-                                       struct bp_schedule_context *context,
-                                       struct bp_timeline *timeline, uint64_t number,
-                                       const struct bp_schedule_watch *watch);
-/* launch_queued.c: puts all launches into the timeline's queue as one task. */
-enum bp_status bp_schedule_enqueue(struct bp_schedule *schedule,
-                                   struct bp_schedule_context *context,
-                                   struct bp_timeline *timeline,
-                                   const struct bp_schedule_watch *watch);
 
 /* launch_info.c: describes launch number n of a schedule, except its size. */
 void bp_schedule_describe(const struct bp_schedule *schedule, uint32_t n,

@@ -106,7 +106,7 @@ PASSES = [
      "for (uint32_t m = n; n == m; n = p->ir->node[n].next) {", "layout"),
     ("outputs stay channels-last", LOWER, "    return lower_copy(l, *out, out);\n", "    return BP_OK;\n", "layout"),
     ("the layout of outputs is not kept", LAYOUT, "    TRY(bp_layouts_keep_outputs(ir));\n", "", "layout"),
-    ("results that are updated are laid out", LAYOUT, " || bp_layouts_update_results(c->ir))", ")", "layout"),
+    ("results that are updated are laid out", LAYOUT, " ||\n        bp_layouts_update_results(c->ir))", ")", "layout"),
     ("outputs that are the same are copied apart", LOWER, "        if (ir->output[k] == v && ir->dense[k]) {", "        if (k > o) {", "layout"),
     ("results of views are dense", LAYOUTS, "if (node->out[i] != BP_NO_VALUE) layout_set(l, node->out[i], l->inv->view_stride);", "(void)layout_set;", "layout"),
     ("transposes of places keep them", LAYOUT, "return n >= AXES && turn->perm.at[0] == 0 && turn->perm.at[n - 2] == n - 2 &&\n               turn->perm.at[n - 1] == n - 1;",
@@ -155,7 +155,7 @@ PASSES = [
     ("the mean is not subtracted", NORM, "y = MAKE(&c, sub, NULL, in[NORM_X],", "y = MAKE(&c, add, NULL, in[NORM_X],", "fuse"),
     # Clean.
     ("updates go", CLEAN, "if (node->row->updates || !is_unread", "if (!is_unread", "clean"),
-    ("all random nodes draw the same", "core/compile/launch_all.c", "random[1] + from->random_at;", "random[1];", "training"),
+    ("all random nodes draw the same", "core/compile/launch_all.c", "first + from->random_at;", "first;", "training"),
     ("unread random nodes draw nothing", "core/compile/ir.c", "ir->random_blocks += random_blocks_of(ir, &to->call);",
      "if (ir->value[to->call.out[0]].uses) ir->random_blocks += random_blocks_of(ir, &to->call);", "training"),
     ("parts of decompositions are not found", "core/compile/pass_reuse.c", "*out = p.found && !kernel;", "*out = false;", "training"),

@@ -512,7 +512,7 @@ RULES = [
      "        if (__builtin_expect(status != BP_OK, 0))",
      "inline", "runtime/program/fault"),
     (SUITES, "compiled runs draw the same numbers", LAUNCH_ALL,
-     "        l->offset = random[1] + from->random_at;\n", "        l->offset = 0;\n",
+     "        c->launch[n].offset = first + from->random_at;\n", "        c->launch[n].offset = 0;\n",
      "inline", "runtime/program/drawn"),
     # Gradients.
     (SUITES, "a factor is taken for the other", "sdk/ops/binary/grad.c",
