@@ -104,6 +104,7 @@ struct bp_digest bp_saved_key(const struct bp_graph *g, const struct bp_device *
     bp_digest_add_text(&d, bp_compile_checks("order") ? "order" : NULL);
     bp_digest_add_word(&d, options->no_passes);
     bp_digest_add_word(&d, device->core->fallback);
+    bp_digest_add_word(&d, device->core->allow);
     for (uint32_t v = 0; v < g->n_value; v++) key_value(&d, &g->value[v]);
     for (uint32_t n = 0; n < g->n_node; n++) key_node(&d, &g->node[n]);
     bp_digest_add(&d, g->input, g->n_input * sizeof *g->input);
@@ -126,12 +127,12 @@ enum bp_status bp_saved_contents(struct bp_tensor *t, struct bp_digest *out_dige
     }
     copy = malloc((size_t)bytes + 1);
     if (!copy) return bp_error(BP_ERR_MEMORY, "no host memory to read a constant");
-    status = bp_stream_create_with(t->device, BP_STREAM_INLINE, &reader);
+    status = bp_compile_stream(t->device, &reader);
     if (status == BP_OK) {
         status = bp_tensor_read(reader, t, copy, bytes);
         bp_stream_destroy(reader);
     }
-    bp_digest_add(&d, copy, (size_t)bytes);
+    if (!status) bp_digest_add(&d, copy, (size_t)bytes);
     free(copy);
     *out_digest = d;
     return status;

@@ -13,6 +13,7 @@
 struct reading_node {
     const char *name, *prefer; /* in the file */
     bool made;
+    uint64_t random_at;
     uint32_t *source; /* numbers of recorded nodes; owned */
     uint32_t n_source;
 };
@@ -24,6 +25,7 @@ struct reading {
     struct bp_ir *ir;
     struct bp_tensor **tensor; /* of each id: a symbol of `nodes`, or NULL */
     uint32_t n_id, room_id;
+    uint32_t n_own; /* ids of values that the IR of the recorded graph has */
     struct reading_node *node; /* of each node of `nodes` */
     uint32_t n_folded, n_node; /* nodes that compute constants, and all */
     uint32_t *place;           /* of each input of `nodes`: the IR's value */
@@ -74,9 +76,9 @@ static enum bp_status reading_value(struct reading *s, uint32_t id, struct bp_te
     if (id == BP_NO_VALUE) return BP_OK;
     if (id >= s->n_id) return reading_bad("a value that is not computed before");
     if (!s->tensor[id]) {
-        if (id >= s->graph->n_value || s->graph->value[id].kind == BP_VALUE_RESULT)
+        if (id >= s->n_own || s->ir->value[id].kind == BP_VALUE_RESULT)
             return reading_bad("a value that is not computed before");
-        of = s->graph->value[id].type;
+        of = s->ir->value[id].type;
         type = (struct bp_type){.dtype = of->view.dtype, .rank = of->view.rank};
         memcpy(type.shape, of->shape, sizeof type.shape);
         grown = realloc(s->place, (s->nodes->n_input + 1) * sizeof *grown);
@@ -225,6 +227,8 @@ static enum bp_status read_call(struct reading *s, struct reading_node *node,
     if (!*call.kernel) call.kernel = NULL;
     node->prefer = bp_kept_get_text(&s->r);
     node->made = bp_kept_get_u32(&s->r) != 0;
+    node->random_at = bp_kept_get_u64(&s->r);
+    if (node->random_at > s->ir->random_blocks) return reading_bad("a range of random numbers");
     call.n_in = row->info.n_in;
     TRY(read_inputs(s, &row->info, c));
     TRY(read_outputs(s, c));
@@ -272,8 +276,9 @@ static enum bp_status read_nodes(struct reading *s)
 static uint32_t number_of(const struct reading *s, uint32_t id, const uint32_t *number)
 {
     if (id >= s->n_id) return BP_NO_VALUE;
-    if (id < s->graph->n_value)
-        return s->graph->value[id].kind == BP_VALUE_RESULT ? BP_NO_VALUE : id;
+    if (id < s->n_own)
+        return id < s->graph->n_value && s->graph->value[id].kind != BP_VALUE_RESULT ? id
+                                                                                     : BP_NO_VALUE;
     return number[s->tensor[id]->value];
 }
 
@@ -312,6 +317,7 @@ static enum bp_status describe_nodes(struct reading *s, uint32_t first)
         struct bp_ir_node *to = &s->ir->node[first + n];
         const struct reading_node *from = &s->node[n];
         to->made = from->made;
+        to->random_at = from->random_at;
         to->source = malloc((from->n_source + 1) * sizeof *to->source);
         if (!to->source) return reading_no_memory();
         for (uint32_t i = 0; i < from->n_source; i++)
@@ -345,8 +351,11 @@ static enum bp_status replace_nodes(struct reading *s)
 static enum bp_status reading_run(struct reading *s, struct bp_device *device)
 {
     TRY(read_contents(s));
-    TRY(read_nodes(s));
     TRY(bp_ir_create(s->graph, device, &s->ir));
+    s->n_own = s->n_id = s->room_id = s->ir->n_value;
+    s->tensor = calloc(s->n_own + 1, sizeof(struct bp_tensor *));
+    if (!s->tensor) return reading_no_memory();
+    TRY(read_nodes(s));
     TRY(replace_nodes(s));
     if (s->n_folded) {
         struct bp_compilation c = {.ir = s->ir};
@@ -363,9 +372,6 @@ enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *dev
     struct reading s = {.r = {bytes, (const unsigned char *)bytes + n, false}, .graph = graph};
     enum bp_status status = bp_graph_make(&s.nodes);
 
-    s.n_id = s.room_id = graph->n_value;
-    s.tensor = calloc(graph->n_value + 1, sizeof(struct bp_tensor *));
-    if (!status && !s.tensor) status = reading_no_memory();
     if (!status) status = reading_run(&s, device);
     for (uint32_t i = 0; s.tensor && i < s.n_id; i++) bp_tensor_destroy(s.tensor[i]);
     for (uint32_t i = 0; s.node && i < s.n_node; i++) free(s.node[i].source);

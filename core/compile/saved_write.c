@@ -31,9 +31,12 @@ static enum bp_status saving_no_memory(void)
     return bp_error(BP_ERR_MEMORY, "no host memory to save a program");
 }
 
+/* Whether bp_ir_create makes the value under this number: an input, a recorded constant, or a value
+ * that has a type only. */
 static bool is_recorded(const struct saving *s, uint32_t v)
 {
-    return v < s->graph->n_value && s->graph->value[v].kind != BP_VALUE_RESULT;
+    return v < s->graph->n_value ? s->graph->value[v].kind != BP_VALUE_RESULT
+                                 : s->ir->value[v].kind == BP_VALUE_SHAPE;
 }
 
 /* The node that computed a constant, which is dead; NULL: the compiler did not compute it. */
@@ -160,6 +163,7 @@ static enum bp_status write_node(struct saving *s, uint32_t n)
     bp_kept_text(w, call->kernel);
     bp_kept_text(w, s->row[n]);
     bp_kept_u32(w, node->made);
+    bp_kept_u64(w, node->random_at);
     bp_kept_u32(w, call->row->info.n_in);
     for (uint32_t p = 0; p < call->row->info.n_in; p++)
         bp_kept_u32(w, (uint32_t)(call->in_at[p + 1] - call->in_at[p]));
@@ -277,7 +281,9 @@ static enum bp_status saving_init(struct saving *s)
     for (uint32_t n = 0; n < s->ir->recorded; n++)
         s->name[n] = (struct saving_name){s->ir->node[n].call.name, n};
     qsort(s->name, s->ir->recorded, sizeof *s->name, by_address);
-    s->n_id = s->graph->n_value;
+    for (s->n_id = s->graph->n_value;
+         s->n_id < s->ir->n_value && s->ir->value[s->n_id].kind == BP_VALUE_SHAPE;)
+        s->n_id++;
     find_rows(s);
     return BP_OK;
 }

@@ -129,6 +129,7 @@ static struct bp_digest call_digest(const struct bp_invocation *inv)
 
     bp_digest_add_text(&d, inv->row->info.name);
     bp_digest_add_word(&d, inv->want);
+    bp_digest_add_word(&d, inv->allow);
     bp_digest_add(&d, inv->in_at, (inv->row->info.n_in + 1u) * sizeof *inv->in_at);
     for (uint32_t i = 0; i < inv->n_in; i++) {
         const struct bp_view *v = inv->in[i];

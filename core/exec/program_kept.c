@@ -146,9 +146,6 @@ enum bp_status bp_program_load(struct bp_program *p, const char *path)
     pthread_mutex_lock(&p->lock);
     if (p->schedule)
         status = bp_error(BP_ERR_BUSY, "bp_program_load: the program is compiled already");
-    else if (!p->device->is_inline)
-        status = bp_error(BP_ERR_UNSUPPORTED, "bp_program_load: %s has no inline streams",
-                          p->device->name);
     else status = bp_program_tuner_begin(p);
     if (!status) status = kept_load(p, path, kept_key(p), &p->schedule);
     bp_program_tuner_end(p);
