@@ -127,6 +127,7 @@ static enum bp_status recurrent_plan_pack(struct cpu *self, struct recurrent_pla
     if (!p->pack) {
         p->pack = recurrent_pack_make(self, &key, sizeof(acc) * (uint64_t)p->parts.all);
         if (p->pack) {
+            p->packed = p->pack->bytes;
             recurrent_pack_matrices(&p->call, &p->parts, prep->in, p->pack->data);
             recurrent_pack_biases(&p->call, &p->parts, prep->in, p->pack->data);
         }
@@ -203,7 +204,7 @@ enum bp_status NAME(recurrent_prepare)(void *self, const struct bp_prep *prep, s
         return BP_ERR_UNSUPPORTED;
     }
     out->plan = p;
-    out->bytes = sizeof *p + (p->pack ? p->pack->bytes : 0);
+    out->bytes = p->packed;
     out->workspace = sizeof(acc) * (uint64_t)recurrent_plan_work(p);
     out->workspace_alignment = 64;
     return BP_OK;

@@ -63,6 +63,7 @@ struct recurrent_plan {
     struct recurrent_call call;
     struct recurrent_parts parts;
     struct recurrent_pack *pack; /* NULL: weights are not constant; each launch packs them */
+    uint64_t packed; /* bytes of the pack, if the plan has made it */
     bool plain;                  /* weights are not packed at all: they are used for few rows */
     int64_t panels, steps;
     int64_t weights, x, gates, h, c, reset;
