@@ -283,7 +283,7 @@ int bp_cmd_run(int argc, char **argv)
          "write the program after each pass of the compiler, as text and for Graphviz",
          &w.dump},
         {"cache", 0, BP_OPTION_TEXT, "DIR",
-         "read and write what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
+         "keep what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
          &w.cache},
         {"max-fold", 0, BP_OPTION_NUMBER, "MIB",
          "refuse a model that makes more while it loads (default 1024 + 8 x weights)", &w.fold_mib},

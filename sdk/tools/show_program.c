@@ -308,7 +308,7 @@ int bp_cmd_program(int argc, char **argv)
         {"tune", 0, BP_OPTION_FLAG, NULL,
          "time the kernel rows that take each call, and keep the choices in the cache", &w.tune},
         {"cache", 0, BP_OPTION_TEXT, "DIR",
-         "read and write what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
+         "keep what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
          &w.cache},
         {"dot", 0, BP_OPTION_OUTPUT, "FILE", "write the launches as a graph for Graphviz", &dot},
         {"json", 0, BP_OPTION_FLAG, NULL, "print JSON", &w.json},

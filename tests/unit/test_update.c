@@ -26,7 +26,9 @@ static void make_inputs(struct fixture *f, const struct bp_opinfo *op, bool opti
     struct bp_cast_attrs to = bp_cast_defaults();
 
     for (uint32_t i = 0; i < op->n_in; i++) {
-        struct bp_tensor *half = tensor_of(f, BP_F32, 1, SHAPE(1), F32(0.5f + (float)i / 64));
+        uint32_t rank = !strcmp(op->name, "cache_write") && i < 2 ? 2 : 1; /* and batches */
+        struct bp_tensor *half = tensor_of(f, BP_F32, rank, SHAPE(1, 1),
+                                           F32(0.5f + (float)i / 64));
         in[i] = NULL;
         to.to = dtype_of(op, op->in[i].var);
         if (op->in[i].kind != BP_PORT_OPT || optional) OK(bp_op_cast(f->scope, half, &to, &in[i]));
@@ -42,9 +44,14 @@ static void update_destroy(struct bp_tensor **t, size_t n)
 static struct bp_call update_call_of(const struct bp_opinfo *op, struct bp_tensor **in,
                                      struct bp_arg *arg)
 {
+    static struct bp_cache_write_attrs last_axis; /* the first is that of batches */
+
+    last_axis = bp_cache_write_defaults();
+    last_axis.axis = 1;
     for (uint32_t i = 0; i < op->n_in; i++) arg[i] = (struct bp_arg){&in[i], in[i] != NULL};
     return (struct bp_call){.size = sizeof(struct bp_call), .op = op->name, .in = arg,
-                            .n_in = op->n_in};
+                            .n_in = op->n_in,
+                            .attrs = strcmp(op->name, "cache_write") ? NULL : &last_axis};
 }
 
 static void expect_same(struct fixture *f, const char *op, uint32_t wanted,
