@@ -88,6 +88,7 @@ static bool attention_replace(struct bp_ir *ir, const struct attention *a)
     struct bp_rewrite rw;
     struct bp_compose c;
 
+    if (rank < 3) return false; /* attention has heads */
     for (uint32_t i = 0; i < n; i++) node[i] = a->match.node[n - 1 - i];
     for (uint32_t i = 0; i < rank; i++) perm[i] = i;
     perm[rank - 2] = rank - 1;

@@ -49,6 +49,8 @@ static const char *const attention_misses[] = {
     "matmul(softmax(mul(matmul(q[2,5,16], k[2,16,7]), 0.25); axis=-1), v[1,7,9])",
     "matmul(softmax(mul(matmul(q[1,5,16], k[1,16,7]), 0.25); axis=-1), v[2,7,9])",
     "matmul(softmax(mul(matmul(q[5,16], k[16,7]), 0.25); axis=-1), v[7,9])",
+    "matmul(softmax(matmul(h[5,4], w[4]); axis=-1), h)",
+    "matmul(softmax(matmul(h[3,5,4], w[4]); axis=-1), h)",
     "p = softmax(mul(matmul(q[2,5,16], k[2,16,7]), 0.25); axis=-1)\n"
     "return matmul(p, v[2,7,9]), tanh(p)",
     "s = matmul(q[2,5,16], k[2,16,7])\n"
