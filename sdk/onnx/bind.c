@@ -27,6 +27,7 @@ void onnx_bind_drop_plans(struct bp_model *model)
         onnx_bind_plan_destroy(model, model->bind->plan[i]);
         model->bind->plan[i] = NULL;
     }
+    model->bind->refused = 0;
 }
 
 void onnx_bind_destroy(struct bp_model *model)

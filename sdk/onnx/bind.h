@@ -31,6 +31,7 @@ struct onnx_bind {
     int64_t capacity, length;   /* places along the axes, and those that the last run left */
     struct bp_tensor *position; /* one i64: the length of the past of a run */
     struct onnx_bind_plan *plan[ONNX_PLANS];
+    int64_t refused; /* places that runs added for which no plan serves every length; 0: none */
     uint64_t uses;
     uint64_t runs, in_place, copies, grown, plans; /* as in bp_model_bind_info */
 };

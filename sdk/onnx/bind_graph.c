@@ -202,7 +202,7 @@ enum bp_status onnx_build(struct build *b, struct onnx_plan *const *recorded, co
     if (status == BP_OK) status = build_values(b, axis);
     if (status == BP_OK) status = build_nodes(b);
     if (status == BP_OK) status = build_outputs(b, recorded[0], plan);
-    if (status == BP_OK) status = bp_program_create(b->to, b->model->device, &plan->shared);
+    if (status == BP_OK) status = onnx_program_create(b->model, b->to, &plan->shared);
     plan->graph = b->to;
     for (size_t i = 0; i < b->n_kept; i++) bp_tensor_destroy(b->kept[i]);
     free(b->kept);

@@ -8,11 +8,9 @@
 
 enum {
     BUILD_NONE = UINT32_MAX,
-    BUILD_RECORDINGS = 3,
+    BUILD_RECORDINGS = 4,
     BUILD_PAST = 5 /* the length of the past of the first recording for all lengths */
 };
-/* Lengths of the past of the other recordings, beyond that of the first. */
-static const int64_t build_step[BUILD_RECORDINGS] = {0, 1, 4};
 
 /* A value of the recorded graph. */
 struct build_value {
@@ -31,6 +29,8 @@ struct build {
     struct bp_graph *from[BUILD_RECORDINGS];
     bool any;            /* all recordings are given */
     int64_t past, added; /* of from[0] */
+    int64_t step[BUILD_RECORDINGS]; /* lengths of the past beyond that of the first: 0, 1, then the
+                                       shortest and the longest past that the graph serves */
     struct bp_graph *to;
     struct build_value *value;
     uint32_t n_value, n_node;

@@ -22,8 +22,9 @@ static enum bp_status grow_axis(struct build *b, uint32_t v, const struct bp_val
 
     for (uint32_t k = 0; k < info[0].rank; k++) {
         int64_t more = info[1].shape[k] - info[0].shape[k];
-        if (info[2].shape[k] - info[0].shape[k] != more * build_step[2])
-            return grow_refuse(info, "has an extent that is no sum with the past");
+        for (int i = 2; i < BUILD_RECORDINGS; i++)
+            if (info[i].shape[k] - info[0].shape[k] != more * b->step[i])
+                return grow_refuse(info, "has an extent that is no sum with the past");
         if (!more) continue;
         if (more != 1 || found != BUILD_NONE ||
             (info[0].shape[k] != b->past && info[0].shape[k] != b->past + b->added))
@@ -76,7 +77,8 @@ static enum bp_status grow_numbers(struct build *b, uint32_t v, const struct bp_
         int64_t n[BUILD_RECORDINGS];
         for (int k = 0; k < BUILD_RECORDINGS; k++)
             n[k] = wide ? ((const int64_t *)data[k])[i] : ((const int32_t *)data[k])[i];
-        fits = n[2] - n[0] == (n[1] - n[0]) * build_step[2];
+        for (int k = 2; k < BUILD_RECORDINGS; k++)
+            fits = fits && n[k] - n[0] == (n[1] - n[0]) * b->step[k];
         if (wide) ((int64_t *)rates)[i] = n[1] - n[0];
         else ((int32_t *)rates)[i] = (int32_t)(n[1] - n[0]);
     }
@@ -125,9 +127,10 @@ static enum bp_status grow_constant(struct build *b, uint32_t v, const struct bp
 {
     void *data[BUILD_RECORDINGS] = {NULL};
     enum bp_status status = BP_OK;
-    bool same = true;
+    bool same = true, one = true;
 
-    if (info[0].constant == info[1].constant && info[0].constant == info[2].constant) return BP_OK;
+    for (int k = 1; k < BUILD_RECORDINGS; k++) one = one && info[k].constant == info[0].constant;
+    if (one) return BP_OK;
     for (int k = 0; k < BUILD_RECORDINGS && status == BP_OK; k++)
         status = grow_read(b, info[k].constant, &data[k]);
     for (int k = 1; k < BUILD_RECORDINGS && status == BP_OK && b->value[v].axis == BUILD_NONE; k++)

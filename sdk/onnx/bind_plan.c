@@ -37,7 +37,7 @@ static bool bind_fits_input(const struct bp_model_port *type, const struct bp_mo
 static bool bind_fits_plan(const struct onnx_request *r, const struct onnx_bind_plan *plan,
                            int64_t past)
 {
-    if (!plan || (!plan->any && plan->at != past)) return false;
+    if (!plan || (plan->any ? !past : plan->at != past)) return false;
     for (uint32_t i = 0; i < r->n_in; i++)
         if (!onnx_bind_input(r->model->bind, i) &&
             !bind_fits_input(&plan->plan->type[i], &r->in[i], plan->axis[i], past - plan->at))
@@ -151,11 +151,13 @@ static enum bp_status bind_make_any(const struct onnx_request *r, const struct o
                       .stream = r->stream,
                       .any = true,
                       .past = BUILD_PAST,
-                      .added = plan->added};
+                      .added = plan->added,
+                      .step = {0, 1, 1 - BUILD_PAST,
+                               r->model->bind->capacity - plan->added - BUILD_PAST}};
     enum bp_status status = BP_OK;
 
     for (int k = 0; k < BUILD_RECORDINGS && status == BP_OK; k++) {
-        status = bind_record(r, use, plan, BUILD_PAST + build_step[k], &recorded[k]);
+        status = bind_record(r, use, plan, BUILD_PAST + b.step[k], &recorded[k]);
         if (status == BP_OK && !bind_is_graph(recorded[k]))
             status = onnx_error(BP_ERR_UNSUPPORTED, "its nodes depend on data");
         if (status == BP_OK) b.from[k] = recorded[k]->graph;
@@ -210,7 +212,9 @@ static enum bp_status bind_make_best(const struct onnx_request *r, const struct 
     TRY(bind_added(r, recorded, plan->at, &plan->added));
     TRY(bind_find_axes(r, plan));
     if (plan->at + plan->added > r->model->bind->capacity) return BP_OK; /* the caller makes room */
-    if (plan->at) status = bind_make_any(r, use, plan, &made);
+    if (plan->at && plan->added != r->model->bind->refused)
+        status = bind_make_any(r, use, plan, &made);
+    if (bind_tries_on(status) && plan->at) r->model->bind->refused = plan->added;
     if (plan->at && status == BP_OK) {
         plan->any = true;
         status = bind_make_room(r, plan);
@@ -218,7 +222,11 @@ static enum bp_status bind_make_best(const struct onnx_request *r, const struct 
         for (uint32_t i = 0; i < r->n_in; i++) plan->axis[i] = BUILD_NONE;
         status = bind_make_one(r, plan, recorded, &made);
     }
-    if (bind_tries_on(status)) return BP_OK; /* runs copy the caches */
+    if (bind_tries_on(status)) { /* runs copy the caches */
+        if (made) onnx_plan_release(r->model, made);
+        plan->any = false;
+        return BP_OK;
+    }
     if (!made) return status;
     made->type = recorded->type; /* the types of the model's inputs */
     made->n_type = recorded->n_type;

@@ -90,11 +90,47 @@ static enum bp_status bind_bring(struct bp_stream *stream, const struct onnx_bin
     return status;
 }
 
+/* Replaces tensors (of each pair, or NULL) that lie in a buffer of another pair by copies in own,
+ * so that bringing one tensor does not change the next. */
+static enum bp_status bind_apart(struct bp_stream *stream, const struct onnx_bind *bind,
+                                 struct bp_tensor **t, struct bp_tensor **own)
+{
+    for (uint32_t i = 0; i < bind->n; i++) {
+        struct bp_tensor_info info;
+        bool lies = false;
+        if (!t[i]) continue;
+        info = onnx_info(t[i]);
+        for (uint32_t p = 0; p < bind->n; p++)
+            lies = lies || info.buffer == onnx_info(bind->pair[p].buffer).buffer;
+        if (!lies) continue;
+        TRY(bp_tensor_create(info.device, info.dtype, info.rank, info.shape, &own[i]));
+        TRY(bp_tensor_copy(stream, own[i], t[i]));
+        t[i] = own[i];
+    }
+    return BP_OK;
+}
+
+/* Copies the tensors of all pairs (NULL: none) to the first places of the buffers. */
+static enum bp_status bind_bring_all(struct bp_stream *stream, const struct onnx_bind *bind,
+                                     struct bp_tensor **t, int64_t length)
+{
+    struct bp_tensor **own = calloc(bind->n + 1, sizeof *own);
+    enum bp_status status = own ? bind_apart(stream, bind, t, own) : onnx_no_memory();
+
+    for (uint32_t i = 0; i < bind->n && status == BP_OK; i++)
+        if (t[i]) status = bind_bring(stream, &bind->pair[i], t[i], length);
+    for (uint32_t i = 0; own && i < bind->n; i++) bp_tensor_destroy(own[i]);
+    free(own);
+    return status;
+}
+
 /* Brings the past of all pairs to the buffers. */
 static enum bp_status bind_import(const struct onnx_request *r, int64_t past)
 {
     struct onnx_bind *bind = r->model->bind;
+    struct bp_tensor **from;
     int64_t capacity = bind->capacity;
+    enum bp_status status;
 
     while (capacity < past) capacity *= 2;
     if (!bind_has_buffers(r)) TRY(onnx_bind_resize(r->model, r->stream, r->in, capacity, 0));
@@ -102,15 +138,19 @@ static enum bp_status bind_import(const struct onnx_request *r, int64_t past)
         TRY(onnx_bind_resize(r->model, r->stream, r->in, capacity, 0));
         bind->grown++;
     }
+    from = calloc(bind->n + 1, sizeof *from);
+    if (!from) return onnx_no_memory();
     for (uint32_t i = 0; i < bind->n && past; i++) {
         const struct onnx_bind_pair *pair = &bind->pair[i];
-        struct bp_tensor *t = r->in[pair->input].at[0];
-        struct bp_tensor_info info = onnx_info(t), buffer = onnx_info(pair->buffer);
+        struct bp_tensor_info info = onnx_info(r->in[pair->input].at[0]);
+        struct bp_tensor_info buffer = onnx_info(pair->buffer);
         if (bind_is_view(&info, &buffer, pair->axis)) continue;
-        TRY(bind_bring(r->stream, pair, t, past));
+        from[i] = r->in[pair->input].at[0];
         bind->copies++;
     }
-    return BP_OK;
+    status = bind_bring_all(r->stream, bind, from, past);
+    free(from);
+    return status;
 }
 
 /* Finds the plan, and makes room for the places that the run adds. */
@@ -172,6 +212,8 @@ static enum bp_status bind_store(const struct onnx_request *r, int64_t *out_leng
 {
     struct bp_model *model = r->model;
     int64_t length = -1, capacity = model->bind->capacity;
+    struct bp_tensor **from;
+    enum bp_status status;
 
     for (uint32_t i = 0; i < model->bind->n; i++) {
         const struct onnx_bind_pair *pair = &model->bind->pair[i];
@@ -193,13 +235,16 @@ static enum bp_status bind_store(const struct onnx_request *r, int64_t *out_leng
         TRY(onnx_bind_resize(model, r->stream, r->in, capacity, 0));
         model->bind->grown++;
     }
-    for (uint32_t i = 0; i < model->bind->n; i++) {
-        const struct onnx_bind_pair *pair = &model->bind->pair[i];
-        TRY(bind_bring(r->stream, pair, r->made[pair->output].at[0], length));
-        bp_model_value_finish(&r->made[pair->output]);
-    }
+    from = calloc(model->bind->n + 1, sizeof *from);
+    if (!from) return onnx_no_memory();
+    for (uint32_t i = 0; i < model->bind->n; i++)
+        from[i] = r->made[model->bind->pair[i].output].at[0];
+    status = bind_bring_all(r->stream, model->bind, from, length);
+    free(from);
+    for (uint32_t i = 0; i < model->bind->n && status == BP_OK; i++)
+        bp_model_value_finish(&r->made[model->bind->pair[i].output]);
     *out_length = length;
-    return BP_OK;
+    return status;
 }
 
 /* Runs the model without its bindings, and copies the new caches to the buffers. */
@@ -208,10 +253,26 @@ static enum bp_status bind_run_copies(const struct onnx_request *r, struct onnx_
 {
     struct bp_model *model = r->model;
     struct onnx_request all = *r;
+    struct bp_model_value *in = calloc(r->n_in + 1, sizeof *in);
+    struct bp_tensor **past = calloc(r->n_in + 1, sizeof *past);
+    enum bp_status status = in && past ? BP_OK : onnx_no_memory();
 
+    for (uint32_t i = 0; i < r->n_in && status == BP_OK; i++) {
+        const struct onnx_bind_pair *pair = onnx_bind_input(model->bind, i);
+        in[i] = r->in[i];
+        if (!pair) continue; /* the app's tensor may lie where the past was brought */
+        status = bp_tensor_slice(pair->buffer, pair->axis, 0,
+                                 onnx_info(r->in[i].at[0]).shape[pair->axis], 1, &past[i]);
+        in[i].at = &past[i];
+    }
+    all.in = in;
     all.given = NULL;
     all.want = NULL;
-    TRY(onnx_run_unbound(&all, use, last));
+    if (status == BP_OK) status = onnx_run_unbound(&all, use, last);
+    for (uint32_t i = 0; past && i < r->n_in; i++) bp_tensor_destroy(past[i]);
+    free(past);
+    free(in);
+    TRY(status);
     TRY(bind_store(r, out_length));
     for (uint32_t i = 0; i < model->body.n_output; i++) {
         struct bp_tensor *given = onnx_given(r, i);

@@ -171,10 +171,13 @@ BP_API enum bp_status bp_model_run_into(struct bp_model *model, struct bp_stream
  * output as a view of the buffer. If the app passes this view (or another handle of it, or its
  * first places) as the input of the next run, nothing is copied, and where the model appends to
  * the input, the run writes the new places in place. If the model attends to the cache and computes
- * nothing else from its length, one plan serves every length. Any other tensor is copied to the
+ * nothing else from its length, one plan serves every length: the library compares the graphs of
+ * four lengths, the shortest and the longest among them, so what holds for others only (an If of
+ * one length in the middle) stays unseen. Any other tensor is copied to the
  * buffer, whose contents it replaces; pass an input of extent 0 for a new sequence. If the
  * places do not suffice, the capacity is doubled, and the buffer is copied once. Results are those
- * of a model without bindings, apart from roundings.
+ * of a model without bindings, apart from roundings, and of queries whose mask hides all keys by
+ * -infinity, which give 0 and not NaN.
  *
  * A run writes behind the places of its input, so it overwrites those of earlier outputs that are
  * longer. The runs of a bound model are of one sequence, or of one batch of them: runs of several
