@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv_depthwise.c: computes depthwise convolutions of images whose channels are innermost, for
  * f32. A block is a few neighbouring results of one line: their sums for one or two vectors of
- * channels stay in registers while all taps are added. Where a window leaves the image, blocks read
- * a line of zeros. */
+ * channels stay in registers while all taps are added. Taps outside the image are left out. */
 #include "conv_own.h"
 #include <dialect/elem.h>
 
@@ -21,7 +20,7 @@ struct block {
     float *y;
     int n, from, to; /* rows of the window that lie in the image */
     bool inside;     /* no window leaves the image to the sides, and n is CONV_OWN_BLOCK */
-    /* Otherwise: the columns of each row of the window. */
+    /* Otherwise: the columns of each row of the window; NULL: outside the image. */
     const float *column[CONV_OWN_WINDOW][CONV_OWN_LINE];
 };
 
@@ -53,7 +52,9 @@ static inline __attribute__((always_inline)) void block_sums(const struct block 
             for (int v = 0; v < across; v++) by[v] = *(const vec_any *)(w + v * WIDTH);
 #pragma GCC unroll 7
             for (int i = 0; i < CONV_OWN_BLOCK; i++) {
-                const float *x = block_at(b, row, i * step + tap, inside) + c;
+                const float *x = block_at(b, row, i * step + tap, inside);
+                if (!x) continue; /* outside the image: a weight that is not finite has no effect */
+                x += c;
                 for (int v = 0; v < across; v++)
                     sum[i][v] += by[v] * *(const vec_any *)(x + v * WIDTH);
             }
@@ -97,14 +98,13 @@ static __attribute__((noinline)) void block_choose(const struct block *b)
 static void block_columns(struct block *b, int64_t at)
 {
     const struct conv_own *p = b->p;
-    const float *zeros = b->packed + p->window * p->window * p->channels;
     int last = (b->n - 1) * p->step + p->window;
 
     for (int row = b->from; row < b->to; row++)
         for (int i = 0; i < (CONV_OWN_BLOCK - 1) * p->step + p->window; i++)
             b->column[row][i] = i < last && at + i >= 0 && at + i < p->columns
                                     ? b->x + row * p->x_row + i * p->x_column
-                                    : zeros;
+                                    : NULL;
 }
 
 /* Activates n results of a line. */

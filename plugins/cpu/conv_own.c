@@ -117,7 +117,6 @@ static void own_pack_depthwise(const struct conv_own *p, const float *from, floa
         for (int column = 0; column < p->window; column++)
             for (int64_t c = 0; c < p->channels; c++)
                 *to++ = from[c * p->w_stride[0] + row * p->w_stride[2] + column * p->w_stride[3]];
-    memset(to, 0, (size_t)p->channels * sizeof *to);
 }
 
 static void own_pack_point(const struct conv_own *p, const float *from, float *to)
@@ -142,7 +141,7 @@ static void own_pack(const struct conv_own *p, const void *filters, void *to)
 
 static uint64_t own_bytes(const struct conv_own *p)
 {
-    int64_t rows = p->depthwise ? p->window * p->window + 1
+    int64_t rows = p->depthwise ? p->window * p->window
                                 : (p->filters + p->lanes - 1) / p->lanes * p->lanes;
 
     return (uint64_t)(rows * p->channels) * sizeof(float);

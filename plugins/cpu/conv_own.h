@@ -32,7 +32,7 @@ struct conv_own {
     int window, step, before[2];
     int lanes;           /* elements of a vector */
     int64_t w_stride[4]; /* of the filters, in elements */
-    /* The filters in order. Depthwise: [window][window][channels], then a line of zeros. Points:
+    /* The filters in order. Depthwise: [window][window][channels]. Points:
      * panels of filters, each [channels][vectors of the panel], the last one filled with zeros. Of
      * constant filters; otherwise NULL: each launch packs the filters into its workspace. */
     float *packed;

@@ -109,6 +109,8 @@ enum bp_status onednn_matmul_prepare(struct cpu *self, const struct bp_prep *pre
         return BP_ERR_UNSUPPORTED;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */
+    if (bias && bias->count != s.n)
+        return BP_ERR_UNSUPPORTED; /* the columns of a batch are joined: each has the whole bias */
     if (leave_to_openblas(self, &s, dtype) || (dtype == BP_F32 && matmul_is_line(&s, &line)))
         return BP_ERR_UNSUPPORTED;
     return onednn_open(self) ? matmul_plan(self, prep, &s, epilogue, out) : BP_ERR_UNSUPPORTED;

@@ -218,6 +218,8 @@ static void fused_matmul_shapes(const struct case_builder *builder)
                                         "2x3x4+4x5+5+2x3x5", "2x1x3x4+3x4x5+5+2x3x3x5",
                                         "7+7x9+9+9", "5x7+7+-+5", "7+7+-+scalar", "0x4+4x5+5+0x5",
                                         "3x0+0x5+5+3x5", "1x37+37x300+300+1x300"};
+    static const char *const shared[] = {"1x640+3x48x640+48+-", "1x64+1024x1x64+1+-",
+                                         "5x64+9x24x64+24+9x5x24"};
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(parts); i++)
@@ -230,6 +232,12 @@ static void fused_matmul_shapes(const struct case_builder *builder)
     made = matmul_case(builder, "7x5+9x7+9+5x9", relu);
     made->attrs.fused_matmul.transpose_a = made->attrs.fused_matmul.transpose_b = 1;
     case_end(builder, made, "transpose-ab");
+    for (int i = 0; i < COUNT(shared); i++) { /* the batches of b are columns of one product */
+        made = matmul_case(builder, shared[i], none);
+        made->attrs.fused_matmul.transpose_b = 1;
+        made->quick = true;
+        case_end(builder, made, "shared.transpose-b");
+    }
 }
 
 void cases_fused_matmul(struct case_builder *builder)
