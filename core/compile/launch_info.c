@@ -57,7 +57,8 @@ void bp_schedule_describe(const struct bp_schedule *s, uint32_t n, struct bp_lau
         const struct bp_view *v = operand_view(s, l, k);
         if (!v) continue;
         if (k >= out->n_in) out->written += view_bytes(v);
-        else if (!is_repeated(l, k)) out->read += view_bytes(v);
+        else if (!is_repeated(l, k) && !bp_reads_shape(l->step->row, l->step->in_at, k))
+            out->read += view_bytes(v);
     }
     out->flops = flops_of(s, l);
 }
@@ -83,7 +84,8 @@ void bp_schedule_operand(const struct bp_schedule *s, uint32_t n, uint32_t k,
     static const uint32_t memory[] = {[BP_SOURCE_ARENA] = BP_MEMORY_ARENA,
                                       [BP_SOURCE_INPUT] = BP_MEMORY_INPUT,
                                       [BP_SOURCE_CONSTANT] = BP_MEMORY_CONSTANT,
-                                      [BP_SOURCE_RESULT] = BP_MEMORY_RESULT};
+                                      [BP_SOURCE_RESULT] = BP_MEMORY_RESULT,
+                                      [BP_SOURCE_SHAPE] = BP_MEMORY_NONE};
     const struct bp_scheduled_launch *l = &s->launch[n];
     const struct bp_scheduled_value *value, *root;
 

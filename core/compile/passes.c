@@ -169,6 +169,7 @@ enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *d
     enum bp_status status;
 
     TRY(bp_ir_create(graph, device, &ir));
+    ir->allow |= options->allow;
     status = bp_passes_run(ir, bp_pass_list, n, true);
     if (status == BP_OK) return bp_schedule_create(ir, options->tuner, out_schedule);
     bp_ir_destroy(ir);

@@ -40,7 +40,7 @@ static enum bp_status check_options(const struct bp_program_options *o)
     if (o->size < sizeof *o || o->size > 4096)
         return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->size is %zu: set it to "
                         "sizeof(struct bp_program_options)", o->size);
-    if (o->flags & ~(uint32_t)(BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE) || o->zero)
+    if (o->flags & ~(uint32_t)BP_PROGRAM_FLAGS || o->zero)
         return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->flags is %u, zero %u: "
                         "expected flags of enum bp_program_flags and 0", o->flags, o->zero);
     return BP_OK;

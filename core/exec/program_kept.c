@@ -13,7 +13,9 @@
 struct bp_compile_options bp_program_compilation(const struct bp_program *p)
 {
     return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES,
-                                       .tuner = p->tuner};
+                                       .tuner = p->tuner,
+                                       .allow = p->flags & BP_PROGRAM_WINOGRAD
+                                                    ? BP_ALLOW_WINOGRAD : 0};
 }
 
 enum bp_status bp_program_tuner_begin(struct bp_program *p)
@@ -54,7 +56,9 @@ static enum bp_status kept_load(struct bp_program *p, const char *path, struct b
     TRY(bp_kept_file_read(path, BP_KEPT_PROGRAM, key, &bytes, &n));
     status = bp_saved_read(p->graph, p->device, bytes, n, &ir);
     free(bytes);
-    return status ? status : bp_schedule_create(ir, p->tuner, out_schedule);
+    if (status) return status;
+    ir->allow |= bp_program_compilation(p).allow;
+    return bp_schedule_create(ir, p->tuner, out_schedule);
 }
 
 static enum bp_status kept_save(const struct bp_program *p, const char *path, struct bp_digest key)

@@ -148,7 +148,7 @@ enum bp_status onnx_check_model(const char *call, const struct bp_model *model)
 
 static enum bp_status check_flags(const char *call, const struct bp_model_options *options)
 {
-    const uint32_t known = BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE;
+    const uint32_t known = BP_PROGRAM_FLAGS;
     size_t end = offsetof(struct bp_model_options, program_zero) + sizeof(uint32_t);
 
     if (!options || options->size < end) return BP_OK;

@@ -62,7 +62,7 @@ static void dot_launch(struct bp_program *program, FILE *to, struct blocks *bloc
     dot_text(to, l->kernel);
     fprintf(to, "\"];\n");
     for (uint32_t k = 0; k < l->n_in; k++) {
-        if (!show_operand(program, n, k, &o)) continue;
+        if (!show_operand(program, n, k, &o) || o.memory == BP_MEMORY_NONE) continue;
         if (o.memory == BP_MEMORY_CONSTANT && block_find(blocks, &o)->writer == NO_LAUNCH) continue;
         dot_edge(to, blocks, &o, n);
     }

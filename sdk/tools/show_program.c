@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const memory_names[] = {"arena", "input", "constant", "result"};
+static const char *const memory_names[] = {"arena", "input", "constant", "result", "shape only"};
 
 char *show_type(const struct bp_view *type)
 {
@@ -46,6 +46,7 @@ static char *show_place(const struct bp_operand_info *o)
 
     if (o->memory == BP_MEMORY_ARENA)
         return bp_text_format("%sarena + %llu", before, (unsigned long long)o->offset);
+    if (o->memory == BP_MEMORY_NONE) return bp_text_format("%s", memory_names[o->memory]);
     return bp_text_format("%s%s %u", before, memory_names[o->memory], o->index);
 }
 

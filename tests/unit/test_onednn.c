@@ -279,8 +279,9 @@ static struct winograd_seen winograd_log(struct log *t)
 }
 
 /* relu(conv(x, w)) of 20 x 20 pixels and 64 channels, as a program. */
-static struct bp_program *winograd_program(struct fixture *f)
+static struct bp_program *winograd_program(struct fixture *f, uint32_t flags)
 {
+    const struct bp_program_options options = {.size = sizeof options, .flags = flags};
     struct bp_conv_attrs pad = bp_conv_defaults();
     struct bp_tensor *w, *x, *c = NULL, *y = NULL;
     struct bp_program *program;
@@ -297,14 +298,14 @@ static struct bp_program *winograd_program(struct fixture *f)
     OK(bp_op_conv(bp_graph_scope(graph), x, w, NULL, &pad, &c));
     OK(bp_op_relu(bp_graph_scope(graph), c, &y));
     OK(bp_graph_output(graph, y, "y"));
-    OK(bp_program_create(graph, f->device, &program));
+    OK(bp_program_create_with(graph, f->device, &options, &program));
     bp_graph_destroy(graph);
     bp_tensor_destroy(w), bp_tensor_destroy(x), bp_tensor_destroy(c), bp_tensor_destroy(y);
     return program;
 }
 
-/* Runs the program under BP_ALLOW=`allow`. */
-static struct winograd_seen winograd_run(const char *allow, float *out)
+/* Runs the program with flags under BP_ALLOW=`allow`. */
+static struct winograd_seen winograd_run(const char *allow, uint32_t flags, float *out)
 {
     struct log log = onednn_listen();
     static float image[IMAGE];
@@ -316,7 +317,7 @@ static struct winograd_seen winograd_run(const char *allow, float *out)
     f = onednn_begin();
     for (int i = 0; i < IMAGE; i++) image[i] = (float)cos(3 * i);
     x = tensor_of(&f, BP_F32, 4, SHAPE(1, 64, 20, 20), image);
-    program = winograd_program(&f);
+    program = winograd_program(&f, flags);
     OK(bp_program_run(program, f.stream, &x, 1, &y, 1));
     OK(bp_tensor_read(f.stream, y, out, IMAGE * sizeof *out));
     bp_tensor_destroy(x), bp_tensor_destroy(y);
@@ -328,13 +329,15 @@ static struct winograd_seen winograd_run(const char *allow, float *out)
 /* The processes of tests are separate, so that the version is logged in the first run. */
 Test(onednn, winograd_is_used_only_if_it_is_allowed)
 {
-    static float direct[IMAGE], by[IMAGE];
-    struct winograd_seen without = winograd_run("none", direct), with;
+    static float direct[IMAGE], by[IMAGE], by_flag[IMAGE];
+    struct winograd_seen without = winograd_run("none", 0, direct), with;
     double error = 0;
 
-    with = winograd_run("winograd", by);
+    with = winograd_run("winograd", 0, by);
+    winograd_run("none", BP_PROGRAM_WINOGRAD, by_flag);
     cr_expect_eq(without.created, 0);
     cr_expect_eq(with.created > 0, without.has, "%d created", with.created);
+    cr_expect(!memcmp(by, by_flag, sizeof by), "the flag allows what the variable allows");
     for (int i = 0; i < IMAGE; i++) error = fmax(error, fabs((double)direct[i] - by[i]));
     cr_expect(error < 1e-4, "results differ by %g", error);
     cr_expect_eq(error > 0, without.has, "roundings of another algorithm differ: %g", error);

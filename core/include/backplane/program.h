@@ -63,6 +63,11 @@ enum bp_program_flags {
                             longer. Choices are kept in the cache folder, and later programs with
                             that folder take them, without this flag and without measuring. Rows
                             may round differently */
+    BP_PROGRAM_WINOGRAD = 4 /* BP_ALLOW_WINOGRAD for this program, as by BP_ALLOW=winograd for all:
+                               kernel.h states what it costs */
+};
+enum {
+    BP_PROGRAM_FLAGS = BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE | BP_PROGRAM_WINOGRAD /* all */
 };
 struct bp_program_options { /* parameters: set size, zero the rest */
     size_t size;
@@ -215,6 +220,7 @@ enum bp_operand_memory {
     BP_MEMORY_INPUT = 1,    /* the tensor of an input of the graph */
     BP_MEMORY_CONSTANT = 2, /* a constant */
     BP_MEMORY_RESULT = 3,   /* a tensor that the run returns */
+    BP_MEMORY_NONE = 4      /* none: the launch reads only the shape (bp_port.shape_only) */
 };
 /* One tensor of a launch. */
 struct bp_operand_info { /* output struct: set size before the call */
@@ -242,7 +248,8 @@ struct bp_watched_launch { /* output struct; the library sets size */
     const struct bp_launch_info *info;
     struct bp_device *device;
     const struct bp_view *const *in, *const *out; /* info->n_in and n_out tensors with their
-                                                     addresses; NULL: absent. The memory of an
+                                                     addresses (NULL of those of which only the
+                                                     shape is read); NULL: absent. The memory of an
                                                      output in the arena serves later launches */
     uint64_t ns;         /* how long the launch took; on a stream of the plugin from its submission
                             until a wait for it has ended */
