@@ -262,11 +262,14 @@ static void schedule_draw(const struct bp_schedule *s, struct bp_schedule_contex
     }
 }
 
-/* Keeps the calls of the schedule for replays. Fails if one cannot be recorded. */
+/* Keeps the calls of the schedule for replays. Fails if one cannot be recorded, or if runs draw
+ * random numbers, be it for removed nodes: replays would draw none. */
 static enum bp_status schedule_record(const struct bp_schedule *s, struct bp_capture *recording)
 {
     for (uint32_t n = 0; n < s->n_launch; n++)
         TRY(bp_capture_add_call(recording, s->launch[n].prepared));
+    if (s->ir->random_blocks)
+        return bp_error(BP_ERR_UNSUPPORTED, "the graph draws random numbers, others each time");
     return BP_OK;
 }
 
@@ -278,6 +281,8 @@ enum bp_status bp_schedule_launch(struct bp_schedule *s, struct bp_schedule_cont
     uint64_t number;
 
     if (timeline->recording) TRY(schedule_record(s, timeline->recording));
+    if (timeline->queue) TRY(bp_queue_check_room(timeline->queue, 1)); /* before numbers are drawn,
+                                                                          which a refusal loses */
     if (s->ir->random_blocks)
         schedule_draw(s, c, stream->generator ? stream->generator : s->device->core->generator);
     if (timeline->queue) return launch_all_enqueue(s, c, timeline, watch);

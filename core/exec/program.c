@@ -291,12 +291,15 @@ static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *
 static enum bp_status program_replay(struct bp_program *p, struct bp_stream *stream,
                                      struct bp_tensor *const *in, struct bp_tensor **out)
 {
+    enum bp_status status;
+
     TRY(check_given(p, in, out));
     for (uint32_t i = 0; i < p->graph->n_input; i++)
         TRY(bp_program_move(stream, in[i], &p->place[i]));
-    TRY(bp_capture_replay(p->recording, stream));
-    if (p->from_schedule)
+    status = bp_capture_replay(p->recording, stream);
+    if (p->from_schedule) /* also after a failure: a part may have been submitted */
         bp_schedule_add_user(p->schedule, stream->timeline, p->recording->ran);
+    TRY(status);
     for (uint32_t v = 0; v < p->graph->n_value; v++)
         if (p->written[v]) bp_buffer_record_write(constant_buffer(p, v));
     for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(program_give(p, stream, in, o, &out[o]));
@@ -413,6 +416,7 @@ static bool may_record(const struct bp_stream *stream)
 
 static const char *why_unrecorded(const struct bp_stream *stream)
 {
+    if (may_record(stream)) return "the program is watched";
     return stream->timeline->is_inline ? "work of an inline stream is not recorded"
                                        : "the device does not record work";
 }
@@ -465,7 +469,8 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
     way = program_way(p, stream, in, out);
-    if (way.schedule && !may_record(stream)) {
+    /* A watcher may call functions that lock the program, and watched runs are not recorded. */
+    if (way.schedule && (way.watch.watcher || !may_record(stream))) {
         status = program_run_compiled(p, &way, stream, in, out, &began);
         if (began) return status;
         way.schedule = NULL;

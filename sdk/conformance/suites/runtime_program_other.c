@@ -200,6 +200,74 @@ static void program_other_drawn(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
+/* A replay would not draw the numbers of a random node that nothing reads, which runs draw. */
+static void program_other_unread(struct check *c, const int64_t *arg)
+{
+    const int64_t n = GRAPH_N;
+    const struct bp_uniform_attrs attrs = {
+        .size = sizeof attrs, .shape = {&n, 1}, .high = 1, .dtype = BP_F32};
+    struct program p = {.program = NULL};
+    struct bp_tensor *out = NULL;
+    bool good = graph_begin(&p.g, c, arg),
+         has = good && kernel_has_row(p.g.w.device, "uniform", BP_F32);
+
+    if (good && !has) check_unsupported(c, "the device has no row of uniform for f32");
+    good = has && graph_input(&p.g, 0, "x") &&
+           check_ok(c, bp_op_uniform(bp_graph_scope(p.g.graph), NULL, &attrs, &p.g.symbol[1]),
+                    "bp_op_uniform") &&
+           work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[0],
+                    &p.g.symbol[2]) &&
+           check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
+           program_make(&p);
+    for (int k = 0; good && k < 3; k++) {
+        good = program_run_into(&p, 0, p.g.x, NULL, &out);
+        bp_tensor_destroy(out), out = NULL;
+    }
+    if (good) program_refused(&p, "draws random numbers");
+    program_finish(&p);
+}
+
+struct watched_program {
+    struct check *c;
+    uint32_t launches;
+};
+
+/* A watcher may describe the program that runs. */
+static void watched_describe(void *ctx, const struct bp_watched_launch *launch)
+{
+    struct watched_program *seen = ctx;
+    struct bp_program_info info = {.size = sizeof info};
+    struct bp_launch_info l = {.size = sizeof l};
+
+    check_ok(seen->c, bp_program_get_info(launch->program, &info), "bp_program_get_info");
+    check_ok(seen->c, bp_program_launch(launch->program, launch->launch, &l), "bp_program_launch");
+    check_that(seen->c, info.launches > launch->launch && !strcmp(l.op, launch->info->op),
+               "launch %d of %d is %s, expected %s", (int)launch->launch, (int)info.launches, l.op,
+               launch->info->op);
+    seen->launches++;
+}
+
+static void program_other_watched(struct check *c, const int64_t *arg)
+{
+    struct program p = {.program = NULL};
+    struct watched_program seen = {c, 0};
+    struct bp_tensor *out = NULL;
+    bool good = graph_begin(&p.g, c, arg) && graph_input(&p.g, 0, "x") &&
+                work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[0],
+                         &p.g.symbol[1]) &&
+                check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[1], NULL), "bp_graph_output") &&
+                program_make(&p) &&
+                check_ok(c, bp_program_watch(p.program, watched_describe, &seen),
+                         "bp_program_watch");
+
+    for (int k = 0; good && k < 3; k++) {
+        good = program_run_into(&p, 0, p.g.x, NULL, &out);
+        bp_tensor_destroy(out), out = NULL;
+    }
+    if (good) check_that(c, seen.launches > 0, "the watcher has seen no launch");
+    program_finish(&p);
+}
+
 static bool input_like(struct graph *g, struct bp_tensor *t, const char *name,
                        struct bp_tensor **out)
 {
@@ -323,5 +391,6 @@ const struct check_kinds suite_runtime_program_other[] = {
     {"program/views", program_other_views, 1},       {"program/not-recorded", not_recorded, 1},
     {"program/drawn", program_other_drawn, 1},       {"program/fault", program_other_fault, 1},
     {"program/memory", program_other_memory, 1},     {"program/strided", program_other_strided, 1},
+    {"program/unread", program_other_unread, 1},     {"program/watched", program_other_watched, 1},
     {NULL, NULL, 0},
 };
