@@ -23,6 +23,7 @@ static const struct command {
 #ifdef BP_ONNX
     {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device", true},
     {"program", bp_cmd_program, "MODEL.onnx", "show the compiled program of an ONNX model", true},
+    {"tune", bp_cmd_tune, "MODEL.onnx", "choose kernels for an ONNX model by their time", true},
     {"onnx-test", bp_cmd_onnx_test, "DIR", "test a device with ONNX's models", true},
 #endif
     {"passes", bp_cmd_passes, "[--json]", "the passes of the compiler of programs"},

@@ -295,7 +295,8 @@ static int program_show(struct run_model *r, const struct run_words *w, const ch
     return status;
 }
 
-int bp_cmd_program(int argc, char **argv)
+/* `bp tune` is `bp program --tune` that requires a folder for the choices. */
+static int program_command(int argc, char **argv, bool tunes)
 {
     struct run_model r = {.device_name = "cpu:0", .output = stdout};
     struct run_words w = {.repeat = NAN, .fold_mib = NAN, .run_mib = NAN, .rounds = NAN,
@@ -306,21 +307,26 @@ int bp_cmd_program(int argc, char **argv)
         {"data", 0, BP_OPTION_TEXT, "DIR", "inputs with the types of DIR/input_N.pb", &w.data},
         {"shape", 0, BP_OPTION_TEXTS, "NAME=1x3x8",
          "extents of an input; what a model leaves open is 1 otherwise", &w.shapes},
-        {"tune", 0, BP_OPTION_FLAG, NULL,
-         "time the kernel rows that take each call, and keep the choices in the cache", &w.tune},
         {"cache", 0, BP_OPTION_TEXT, "DIR",
          "keep what the compiler finds in files there (default: BP_PROGRAM_CACHE)",
          &w.cache},
         {"dot", 0, BP_OPTION_OUTPUT, "FILE", "write the launches as a graph for Graphviz", &dot},
         {"json", 0, BP_OPTION_FLAG, NULL, "print JSON", &w.json},
+        {tunes ? NULL : "tune", 0, BP_OPTION_FLAG, NULL,
+         "time the kernel rows that take each call, and keep the choices in the cache", &w.tune},
         {0},
     };
     const struct bp_usage usage = {
-        .command = "program",
+        .command = tunes ? "tune" : "program",
         .words = "MODEL.onnx",
         .min_words = 1,
         .max_words = 1,
-        .about = "Shows the compiled program of an ONNX model, without running it: what each pass "
+        .about = tunes ?
+                 "Times the kernel rows that take each call of an ONNX model on a device, and "
+                 "keeps the faster ones in a folder, for later programs with that folder "
+                 "(`bp run --cache`, BP_PROGRAM_CACHE). Shows the program, where a chosen row is "
+                 "marked." :
+                 "Shows the compiled program of an ONNX model, without running it: what each pass "
                  "of the compiler changed, the memory before and after, and each launch with the "
                  "nodes that it merges, its kernel, and the type, layout and place of its output; "
                  "or why runs go node by node.",
@@ -329,10 +335,25 @@ int bp_cmd_program(int argc, char **argv)
     int status = bp_options_parse(&usage, argc, argv, &r.path);
 
     if (status != BP_OPTIONS_GOOD) return status;
-    run_command = "program";
-    if (!run_has_data("program", &w) || !run_can_read(r.path)) return BP_EXIT_USAGE;
+    run_command = usage.command;
+    if (!run_has_data(usage.command, &w) || !run_can_read(r.path)) return BP_EXIT_USAGE;
+    if (tunes && !w.cache && !getenv("BP_PROGRAM_CACHE")) {
+        bp_complain("tune", "there is no folder for the choices: set --cache or BP_PROGRAM_CACHE");
+        return BP_EXIT_USAGE;
+    }
+    w.tune |= tunes;
     status = run_open(&r, &w);
     if (!status) status = program_show(&r, &w, dot);
     run_close(&r);
     return status;
+}
+
+int bp_cmd_program(int argc, char **argv)
+{
+    return program_command(argc, argv, false);
+}
+
+int bp_cmd_tune(int argc, char **argv)
+{
+    return program_command(argc, argv, true);
 }

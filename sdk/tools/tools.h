@@ -36,6 +36,7 @@ int bp_cmd_ccl_bench(int argc, char **argv);
 int bp_cmd_onnx_test(int argc, char **argv);
 int bp_cmd_run(int argc, char **argv);
 int bp_cmd_program(int argc, char **argv);
+int bp_cmd_tune(int argc, char **argv);
 int bp_ops_onnx(void); /* ops_onnx.c: `bp ops --onnx` */
 
 /* Commands that bp runs in child processes of itself; -h does not show them. */

@@ -344,7 +344,7 @@ def compiled(m):
 
 
 def kept(m):
-    """A folder keeps what the compiler found; bp program measures rows for it, bp run uses it."""
+    """A folder keeps what the compiler found; bp tune measures rows for it, bp run uses it."""
     folder = os.path.join(m.path, "kept")
     m.write("keeps", [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
             {"x": [64, 64]}, {"y": [64, 64]}, [numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")])
@@ -357,7 +357,7 @@ def kept(m):
 
     done = call("program", "--json")
     yield "without a folder there is no file", done, json.loads(done.stdout)["cache"] == "" and not os.path.exists(folder)
-    done = call("program", "--json", "--cache", folder, "--tune")
+    done = call("tune", "--json", "--cache", folder)
     first = json.loads(done.stdout)
     names = sorted(n.rpartition(".")[2] for n in os.listdir(folder))
     yield "a folder gets the program and the choices", done, first["cache"] == "saved" and not first["loaded"] and \

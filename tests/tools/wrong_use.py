@@ -103,7 +103,7 @@ def write_files():
             file.write(content)
 
 
-COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "program", "onnx-test",
+COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "program", "tune", "onnx-test",
             "passes", "ccl-bench", "launch"]
 
 
@@ -270,6 +270,7 @@ def arguments_about_models():
         ([*good, "--roof", "20,-1"], 2, "--roof 20,-1: expected"),
         (["program", "good.onnx", "--device", "nowhere"], 3, "there are: stage"),
         (["program", "good.onnx", "--device", "stage", "--shape", "x=5"], 2, "bp program: --shape x=5: the model says"),
+        (["tune", "good.onnx", "--device", "stage"], 2, "bp tune: there is no folder for the choices"),
         (["program", "none.onnx", "--device", "stage"], 2, "bp program: 'none.onnx' can't be read"),
         (["program", "folder", "--device", "stage"], 2, "name the model's file in it"),
         (["program", "good.onnx", "--device", "stage", "--dot", "folder"], 4, "--dot 'folder' cannot be written"),
