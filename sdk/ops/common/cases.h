@@ -93,8 +93,9 @@ struct kernel_case {
     const struct kernel_case **of_twice;
     int n_twice;
     bool real;     /* inputs have sizes at which rows switch to a vendor's library (case_real) */
-    bool thin;     /* for a case with `real`: it consists of products of one row or column, which
-                      rows of libraries may decline at any size (case_real_thin) */
+    bool thin;     /* for a case with `real`: it consists of products of one row or column, or of a
+                      depthwise convolution along one axis, which rows for special forms may
+                      decline at any size (case_real_thin) */
     bool decompose;   /* runs as the decomposition of the operator, whatever kernel rows the device
                          has */
     const char *via; /* for `decompose`: the row, of an operator of the decomposition, that must
@@ -221,7 +222,8 @@ enum {
 void case_real(const struct case_builder *builder, struct kernel_case *made, int from,
                const char *variant);
 
-/* As case_real, for products of one row or column: no row is required to run them. */
+/* As case_real, for products of one row or column and depthwise convolutions along one axis: no row
+ * is required to run them. */
 void case_real_thin(const struct case_builder *builder, struct kernel_case *made, int from,
                     const char *variant);
 

@@ -82,7 +82,7 @@ void cases_causal_conv(struct case_builder *builder)
         }
     made = case_begin(builder, "1x256x128+256x1x4+256+1x256x3");
     made->n_out = 2;
-    case_real(builder, made, 1, "real");
+    case_real_thin(builder, made, 1, "real");
 }
 
 /* q, k, v, state, decay and beta. */
