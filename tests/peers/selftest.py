@@ -231,7 +231,8 @@ def crash_is_told():
 
 def of_plans(lines, code=0):
     with contextlib.redirect_stdout(io.StringIO()):
-        return counted(onednn3.count_unit, code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines))
+        return counted(onednn3.count_unit, code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines),
+                       ("a", "b", "c"))
 
 
 def committed_lists_fit():
