@@ -1,14 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_functions.h: has the functions that printed kernels of `fused` call, for one float dtype
- * (elem.h): unary_exp, binary_elem(BINARY_add, ...), ternary_elem(TERNARY_lerp, ...) and so on.
- * Each result is rounded to elem, as the operator's own kernel rounds it. Only OpenCL's compiler
- * reads this file: embed.py. */
+ * (elem.h): unary_exp, binary_add, ternary_lerp, scale_elem and so on. Each operator has a function
+ * of its own: with a switch over all operators (binary_elem), a compiler that does not optimise
+ * would compile every formula for every instruction. Each result is rounded to elem, as the
+ * operator's own kernel rounds it. Only OpenCL's compiler reads this file: embed.py. */
 #ifndef XPU_FUSED_FUNCTIONS_H
 #define XPU_FUSED_FUNCTIONS_H
 
-#include "../../sdk/ops/binary/kernel.h"
-#include "../../sdk/ops/binary/kernel_ternary.h"
+#include "../../sdk/dialect/pairs.h"
 #include "../../sdk/ops/unary/kernel.h"
+
+/* Defines binary_add(p, q, a, b) and so on; a and b are attributes. */
+#define BINARY_OF(type, get, put, of, formula) \
+    KFN elem of(elem p, elem q, acc a, acc b) \
+    { \
+        type x = get(p), y = get(q); \
+        (void)x; \
+        (void)y; \
+        (void)a; \
+        (void)b; \
+        return put(formula); \
+    }
+#define BINARY_NUMBER(op, formula) BINARY_OF(acc, elem_get, elem_put, binary_##op, formula)
+#define BINARY_FIELD(op, formula) BINARY_OF(acc, elem_get, elem_put, binary_##op, formula)
+#define BINARY_FLOAT(op, formula) BINARY_OF(acc, elem_get, elem_put, binary_##op, formula)
+#define BINARY_REAL(op, formula) BINARY_OF(ord, elem_ord, elem_of_ord, binary_##op, formula)
+#include "../../sdk/ops/binary/kernels.def"
+#undef BINARY_OF
+
+/* Defines ternary_lerp(p, q, r, a) and so on; a is an attribute. */
+#define TERNARY_FLOAT(op, formula) \
+    KFN elem ternary_##op(elem p, elem q, elem r, acc a) \
+    { \
+        acc x = elem_get(p), y = elem_get(q), z = elem_get(r); \
+        (void)a; \
+        return elem_put(formula); \
+    }
+#include "../../sdk/ops/binary/kernels_ternary.def"
 
 KFN elem scale_elem(elem x, acc factor, acc bias)
 {

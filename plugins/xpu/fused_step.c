@@ -125,8 +125,7 @@ void xpu_fused_print_step(struct text *t, const struct fused_instruction *i, boo
         print_unary(t, step, is_f64);
     } else {
         if (family == SCALE) xpu_text_add(t, "scale_elem(");
-        else if (family == BINARY) xpu_text_add(t, "binary_elem(BINARY_%s, ", step->op);
-        else xpu_text_add(t, "ternary_elem(TERNARY_%s, ", step->op);
+        else xpu_text_add(t, "%s_%s(", family == BINARY ? "binary" : "ternary", step->op);
         print_operands(t, step);
         for (int k = 0; k < (family == TERNARY ? 1 : 2); k++) {
             xpu_text_add(t, ", ");
