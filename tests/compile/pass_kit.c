@@ -96,6 +96,38 @@ void pass_expect(const char *text, enum bp_status (*pass)(struct bp_compilation 
     text_finish(&g);
 }
 
+static void expect_edit_unchanged(const char *text,
+                                  enum bp_status (*pass)(struct bp_compilation *c),
+                                  const struct text_edit *edit, const char *what)
+{
+    struct text_graph g = text_begin();
+    struct pass_run run;
+
+    if (edit) g.edit = *edit;
+    text_record(&g, text);
+    if (edit) cr_assert_gt(g.places, edit->number, "%s", text);
+    pass_begin(&g, &run);
+    pass_apply(&run, pass);
+    pass_expect_same(&run, what);
+    pass_finish(&run);
+    text_finish(&g);
+}
+
+void pass_expect_unchanged(const char *text, enum bp_status (*pass)(struct bp_compilation *c),
+                           const char *what)
+{
+    expect_edit_unchanged(text, pass, NULL, what);
+}
+
+void pass_expect_pin_kept(const char *text, enum bp_status (*pass)(struct bp_compilation *c),
+                          uint32_t n)
+{
+    struct text_edit edit = {TEXT_PIN, 0};
+
+    for (; edit.number < n; edit.number++)
+        expect_edit_unchanged(text, pass, &edit, "a pinned kernel");
+}
+
 /* ---- values ---- */
 
 static double *read_doubles(struct text_graph *g, struct bp_tensor *t, int64_t *out_n,

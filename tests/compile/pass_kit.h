@@ -29,6 +29,15 @@ void pass_expect_same(const struct pass_run *run, const char *what);
 void pass_expect(const char *text, enum bp_status (*pass)(struct bp_compilation *c),
                  const char *ops, double terms);
 
+/* Asserts that a pass leaves the graph of a text as it is. */
+void pass_expect_unchanged(const char *text, enum bp_status (*pass)(struct bp_compilation *c),
+                           const char *what);
+
+/* Asserts that a pass leaves the graph of a text as it is if any of its first n calls names the
+ * kernel that has to run it. */
+void pass_expect_pin_kept(const char *text, enum bp_status (*pass)(struct bp_compilation *c),
+                          uint32_t n);
+
 /* Whether an operator of ops is named so. */
 bool pass_has(const char *ops, const char *op);
 

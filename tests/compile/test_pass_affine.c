@@ -243,40 +243,15 @@ static const struct affine_case misses[] = {
     {"an activation between", "mul(relu(" CONV "), a![6,1,1])"},
 };
 
-static void expect_not_merged(const struct affine_case *c)
-{
-    struct text_graph g = text_begin();
-    struct pass_run run;
-
-    text_record(&g, c->text);
-    pass_begin(&g, &run);
-    pass_apply(&run, bp_pass_affine);
-    pass_expect_same(&run, c->name);
-    pass_finish(&run);
-    text_finish(&g);
-}
-
 Test(affine, near_misses_are_not_merged)
 {
-    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++) expect_not_merged(&misses[i]);
+    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++)
+        pass_expect_unchanged(misses[i].text, bp_pass_affine, misses[i].name);
 }
 
 Test(affine, pinned_kernels_are_not_merged)
 {
-    struct text_edit edit = {TEXT_PIN, 0};
-
-    for (; edit.number < 2; edit.number++) {
-        struct text_graph g = text_begin();
-        struct pass_run run;
-        g.edit = edit;
-        text_record(&g, merged[0].text);
-        cr_assert_gt(g.places, edit.number);
-        pass_begin(&g, &run);
-        pass_apply(&run, bp_pass_affine);
-        pass_expect_same(&run, "a pinned kernel");
-        pass_finish(&run);
-        text_finish(&g);
-    }
+    pass_expect_pin_kept(merged[0].text, bp_pass_affine, 2);
 }
 
 /* A factor that is too large for some channels leaves the node as it was: values, infinities and

@@ -61,16 +61,7 @@ Test(fold, large_results_are_not_kept)
 
 Test(fold, a_pinned_node_stays)
 {
-    struct text_graph g = text_begin();
-    struct pass_run run;
-
-    g.edit = (struct text_edit){TEXT_PIN, 0};
-    text_record(&g, "add(x, neg(b!))");
-    pass_begin(&g, &run);
-    pass_apply(&run, bp_pass_fold);
-    pass_expect_same(&run, "a pinned kernel");
-    pass_finish(&run);
-    text_finish(&g);
+    pass_expect_pin_kept("add(x, neg(b!))", bp_pass_fold, 1);
 }
 
 /* A node that fails stays, and each run reports its failure. */

@@ -117,18 +117,7 @@ Test(fuse, the_order_is_kept)
 
 Test(fuse, pinned_kernels_stay)
 {
-    for (uint32_t number = 0; number < 2; number++) {
-        struct text_graph g = text_begin();
-        struct pass_run run;
-        g.edit = (struct text_edit){TEXT_PIN, number};
-        text_record(&g, "relu(add(x, y))");
-        cr_assert_gt(g.places, number);
-        pass_begin(&g, &run);
-        pass_apply(&run, bp_pass_fuse);
-        pass_expect_same(&run, "a pinned kernel");
-        pass_finish(&run);
-        text_finish(&g);
-    }
+    pass_expect_pin_kept("relu(add(x, y))", bp_pass_fuse, 2);
 }
 
 /* ---- norms ---- */
