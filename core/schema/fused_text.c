@@ -15,6 +15,7 @@ struct reader {
     const char *at;
     int64_t *code;
     uint32_t n_step, n_in, n_out, n_register;
+    uint32_t truths; /* a bit for each register that a comparison writes */
 };
 
 static enum bp_status reader_error(const struct reader *r, const char *what)
@@ -26,6 +27,23 @@ static enum bp_status reader_error(const struct reader *r, const char *what)
 static void reader_skip(struct reader *r, const char *set)
 {
     r->at += strspn(r->at, set);
+}
+
+/* Whether an operator's result is a truth value. */
+static bool gives_truth(const char *op)
+{
+    static const struct {
+        const char *name;
+        bool truth;
+    } list[] = {
+#define TRUTH_OP(name, n, from, to) {#name, to},
+        BP_FUSED_TRUTH_OPS(TRUTH_OP)
+#undef TRUTH_OP
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(op, list[i].name)) return list[i].truth;
+    return false;
 }
 
 static void reader_count(uint32_t *count, uint32_t number)
@@ -133,6 +151,8 @@ static enum bp_status reader_step(struct reader *r)
     reader_skip(r, " \t");
     if (r->n_step == BP_FUSED_STEPS) return reader_error(r, "there are too many instructions");
     TRY(reader_call(r, &step));
+    if (gives_truth(step.op) && step.to >= BP_FUSED_R && step.to < BP_FUSED_Y)
+        r->truths |= 1u << (step.to - BP_FUSED_R);
     bp_fused_put(r->code, r->n_step++, &step);
     return BP_OK;
 }
@@ -155,7 +175,7 @@ enum bp_status bp_fused_parse(const char *text, int64_t *out_code, size_t *out_n
         return bp_error(BP_ERR_INVALID, "bp_fused_parse: text, out_code or out_n is NULL");
     bp_opdefs_init();
     for (reader_skip(&r, " \t\n;"); *r.at; reader_skip(&r, " \t\n;")) TRY(reader_step(&r));
-    code[0] = bp_fused_head(r.n_in, r.n_out, r.n_register);
+    code[0] = bp_fused_head_truths(r.n_in, r.n_out, r.n_register, r.truths);
     n = 1 + (size_t)r.n_step * BP_FUSED_STEP_WORDS;
     TRY(code_check(code, n));
     memcpy(out_code, code, n * sizeof *code);

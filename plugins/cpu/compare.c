@@ -41,6 +41,16 @@ static void compare_run(const struct loop *loop, int64_t n, void *z, const void 
     }
 }
 
+/* z is no operand: truth values of `fused` have buffers of their own. */
+cpu_span NAME(compare_span);
+void NAME(compare_span)(int formula, int64_t n, void *z, const void *const *x, const double *v)
+{
+    struct compare c = {.loop = {.op = formula}};
+
+    (void)v;
+    compare_run(&c.loop, n, z, x);
+}
+
 cpu_typed NAME(compare);
 enum bp_status NAME(compare)(const struct bp_launch *launch, int op)
 {

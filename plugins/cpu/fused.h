@@ -49,6 +49,10 @@ struct fused_link {
 typedef void cpu_chain(const struct fused_link *link, int n_link, int64_t n, void *y, const void *x,
                        bool streams);
 
+/* The logic of truth values, which cpu_fused_truth (a cpu_span) computes. */
+enum fused_truth_op { FUSED_AND, FUSED_OR, FUSED_XOR, FUSED_NOT };
+cpu_span cpu_fused_truth;
+
 /* Several instructions as a chain, or one as a span. */
 struct fused_call {
     cpu_span *span;
@@ -62,7 +66,8 @@ struct fused_call {
 struct fused_plan {
     int n_in, n_out, n_call;
     int64_t count, size, tile; /* elements; bytes of an element; elements of a tile */
-    int slot[BP_FUSED_PLACES]; /* the buffer of each place, in units of a tile; -1: none yet */
+    int slot[BP_FUSED_PLACES]; /* the buffer of each place, in units of a tile; -1: none yet. Truth
+                                  values, of a byte each, take the first part of a buffer */
     int n_slot;
     struct fused_operand in[BP_FUSED_IN], out[BP_FUSED_OUT];
     struct fused_call call[BP_FUSED_STEPS];

@@ -13,14 +13,18 @@
 
 /* ---- spans ---- */
 
-enum family { FUSED_unary, FUSED_binary, FUSED_ternary, FUSED_scale, FUSED_FAMILIES };
+enum family {
+    FUSED_unary, FUSED_binary, FUSED_ternary, FUSED_scale, FUSED_compare, FUSED_predicate,
+    FUSED_where, FUSED_FAMILIES,
+    FUSED_truth = FUSED_FAMILIES /* cpu_fused_truth, in all instruction levels */
+};
 
 #define SPAN_unary(type, level, number) SPAN(unary, type, level, number)
 #define SPAN_binary(type, level, number) SPAN(binary, type, level, number)
 #define SPAN_ternary(type, level, number) SPAN(ternary, type, level, number)
-#define SPAN_predicate(type, level, number)
-#define SPAN_compare(type, level, number)
-#define SPAN_where(type, level, number)
+#define SPAN_predicate(type, level, number) SPAN(predicate, type, level, number)
+#define SPAN_compare(type, level, number) SPAN(compare, type, level, number)
+#define SPAN_where(type, level, number) SPAN(where, type, level, number)
 #define SPAN_complex(type, level, number)
 #define SCALES(level, number) \
     SPAN(scale, f32, level, number) SPAN(scale, f64, level, number) \
@@ -69,7 +73,30 @@ static const struct formula {
 #include <ops/binary/kernels.def>
 #define TERNARY_FLOAT(op, formula) {#op, FUSED_ternary, TERNARY_##op},
 #include <ops/binary/kernels_ternary.def>
+#define COMPARE_ANY(op, formula) {#op, FUSED_compare, COMPARE_##op},
+#define COMPARE_REAL(op, formula) {#op, FUSED_compare, COMPARE_##op},
+#include <ops/compare/kernels.def>
+#define PREDICATE_FLOAT(op, formula) {#op, FUSED_predicate, PREDICATE_##op},
+#include <ops/compare/kernels_predicate.def>
+    {"where", FUSED_where, WHERE_where},
+    {"mask", FUSED_where, WHERE_mask},
+    {"masked_fill", FUSED_where, WHERE_masked_fill},
+    {"logical_and", FUSED_truth, FUSED_AND},
+    {"logical_or", FUSED_truth, FUSED_OR},
+    {"logical_xor", FUSED_truth, FUSED_XOR},
+    {"logical_not", FUSED_truth, FUSED_NOT},
 };
+
+/* Selection has the same results in all instruction levels, and not all levels have it. */
+static cpu_span *span_of(int family, int level, uint32_t dtype)
+{
+    enum portable_type type = family == FUSED_where ? portable_move_type(dtype)
+                                                    : portable_type(dtype);
+
+    if (family == FUSED_truth) return cpu_fused_truth;
+    while (family == FUSED_where && level && !spans[family][level][type]) level--;
+    return spans[family][level][type];
+}
 
 /* Sets the span of an instruction. Returns false for an operator that this plugin does not know. */
 static bool call_init(struct fused_call *c, const struct bp_fused_step *step, int level,
@@ -81,7 +108,7 @@ static bool call_init(struct fused_call *c, const struct bp_fused_step *step, in
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas && !of; i++)
         if (!strcmp(formulas[i].name, step->op)) of = &formulas[i];
     if (!of) return false;
-    c->span = spans[of->family][level][portable_type(dtype)];
+    c->span = span_of(of->family, level, dtype);
     c->op = of->op;
     if (of->family == FUSED_unary && of->op == UNARY_gelu && step->number[0] != 0)
         c->op = UNARY_gelu_tanh;

@@ -26,6 +26,15 @@ static void predicate_run(const struct loop *loop, int64_t n, void *y, const voi
     }
 }
 
+cpu_span NAME(predicate_span);
+void NAME(predicate_span)(int formula, int64_t n, void *y, const void *const *x, const double *v)
+{
+    struct loop loop = {.op = formula};
+
+    (void)v;
+    predicate_run(&loop, n, y, x);
+}
+
 cpu_typed NAME(predicate);
 enum bp_status NAME(predicate)(const struct bp_launch *launch, int op)
 {

@@ -18,6 +18,25 @@ static void where_run(const struct loop *loop, int64_t n, void *to, const void *
     for (int64_t i = 0; i < n; i++) z[i] = where_elem(c[i], x[i], y[i]);
 }
 
+/* mask, of which v[0] says where x stays. */
+static void mask_span(int64_t n, elem *z, const elem *x, const u8 *c, const double *v)
+{
+    static const elem nothing;
+    int without = v[0] != 0;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) z[i] = where_elem(c[i] != without, x[i], nothing);
+}
+
+cpu_span NAME(where_span);
+void NAME(where_span)(int formula, int64_t n, void *z, const void *const *x, const double *v)
+{
+    const void *filled[] = {x[1], x[2], x[0]};
+
+    if (formula == WHERE_mask) mask_span(n, z, x[0], x[1], v);
+    else where_run(NULL, n, z, formula == WHERE_where ? x : filled);
+}
+
 cpu_typed NAME(where);
 enum bp_status NAME(where)(const struct bp_launch *launch, int op)
 {

@@ -44,6 +44,9 @@ Test(fused_text, is_kept)
     keeps_text("y0 = scale x0 factor=0.1 bias=1e-300; x3; r2");
     keeps_text("y0 = clip x0 min=0"); /* max has its default, infinity */
     keeps_text("y0 = hard_tanh x0 max=inf");
+    keeps_text("r0 = less_than x0 x1; y0 = where r0 x0 x1");
+    keeps_text("r1 = equal x0 x1; r2 = isnan x0; r1 = logical_and r1 r2; r2 = logical_not r1; "
+               "r0 = neg x0; y0 = mpredicates_fill r0 r2 x1; y1 = mask x0 r1 invert=1; x2; r3");
 }
 
 Test(fused_text, of_invalid_code_is_refused)
@@ -74,6 +77,15 @@ Test(fused_text, of_invalid_code_is_refused)
         {"y0 = gelu x0 approximate=0.5", "no integer"},
         {"y0 = gelu x0 approximate=nan", "no integer"},
         {"y0 = gelu x0 approximate=1e300", "no integer"},
+        {"y0 = less_than x0 x1", "writes truth values"},
+        {"r0 = less_than x0 x1; y0 = neg r0", "expects numbers"},
+        {"r0 = isnan x0; r1 = less_than r0 x1; y0 = where r1 x0 x1", "expects numbers"},
+        {"r0 = isnan x0; y0 = where r0 r0 x1", "expects numbers"},
+        {"r0 = neg x0; y0 = where r0 x0 x1", "expects truth values"},
+        {"y0 = where x0 x0 x1", "expects truth values"},
+        {"r0 = logical_and x0 x1; y0 = where r0 x0 x1", "expects truth values"},
+        {"r0 = less_than x0 x1; r0 = neg x0; y0 = neg r0", "writes numbers"},
+        {"r0 = isnan x0; y0 = mask x0 r0 invert=2", "expected 0 or 1"},
     };
     int64_t code[BP_FUSED_WORDS] = {77};
     size_t n = 5;
@@ -84,6 +96,37 @@ Test(fused_text, of_invalid_code_is_refused)
     }
     FAILS(BP_ERR_INVALID, "NULL", bp_fused_parse(NULL, code, &n));
     FAILS(BP_ERR_INVALID, "NULL", bp_fused_print(NULL, 8, (char[8]){0}, 8));
+}
+
+/* Word 0 has bits for registers of truth values if and only if the version is 2, and each of these
+ * registers is written. */
+Test(fused_text, of_invalid_heads_is_refused)
+{
+    static const struct {
+        const char *text, *what;
+        int64_t add; /* to word 0 */
+    } heads[] = {
+        {"r0 = neg x0; y0 = neg r0", "expected version", BP_FUSED_VERSION},
+        {"r0 = neg x0; y0 = neg r0", "expected version", INT64_C(1) << 32},
+        {"r0 = neg x0; y0 = neg r0", "writes numbers", BP_FUSED_VERSION + (INT64_C(1) << 32)},
+        {"y0 = neg x0; r0", "no instruction", BP_FUSED_VERSION + (INT64_C(1) << 32)},
+        {"y0 = neg x0; r0", "hold truth", BP_FUSED_VERSION + (INT64_C(1) << 33)},
+        {"y0 = neg x0", "hold truth", BP_FUSED_VERSION + (INT64_C(1) << 32)},
+        {"r0 = isnan x0; y0 = mask x0 r0", "hold truth", INT64_C(1) << 44},
+        {"r0 = isnan x0; y0 = mask x0 r0", "hold truth", INT64_MIN},
+        {"r0 = isnan x0; y0 = mask x0 r0", "expected version", -BP_FUSED_VERSION},
+        {"r0 = isnan x0; y0 = mask x0 r0", "expected version", BP_FUSED_VERSION},
+        {"r0 = isnan x0; y0 = mask x0 r0", "expected version", -(INT64_C(1) << 32)},
+    };
+    int64_t code[BP_FUSED_WORDS];
+    char printed[256];
+
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        size_t n = code_of(heads[i].text, code);
+        OK(bp_fused_print(code, n, printed, sizeof printed));
+        code[0] = (int64_t)((uint64_t)code[0] + (uint64_t)heads[i].add);
+        FAILS(BP_ERR_INVALID, heads[i].what, bp_fused_print(code, n, printed, sizeof printed));
+    }
 }
 
 Test(fused_text, has_64_instructions_at_most)
@@ -115,8 +158,8 @@ static enum bp_status call_fused(struct fixture *f, const int64_t *code, size_t 
 }
 
 /* Code whose words an attacker chose: each change of one word is refused or is valid code, and no
- * call reads outside its memory. */
-Test(fused_call, refuses_changed_words)
+ * call reads outside its memory. text: code of two inputs and two outputs. */
+static void refuses_changed(const char *text)
 {
     static const int64_t changes[] = {INT64_MIN, -1, 0, 1, 255, 256, INT64_C(1) << 32, INT64_MAX};
     struct fixture f = fixture_init();
@@ -124,7 +167,7 @@ Test(fused_call, refuses_changed_words)
     struct bp_tensor *x[2] = {tensor_of(&f, BP_F32, 1, (int64_t[]){6}, data),
                               tensor_of(&f, BP_F32, 1, (int64_t[]){6}, data)};
     int64_t code[BP_FUSED_WORDS], changed[BP_FUSED_WORDS];
-    size_t n = code_of("r0 = mul x0 x1; r1 = clip r0 min=0; y0 = relu r1; y1 = neg r0", code);
+    size_t n = code_of(text, code);
     int refused = 0, ran = 0;
 
     for (size_t w = 0; w < n; w++)
@@ -152,6 +195,13 @@ Test(fused_call, refuses_changed_words)
     fixture_finish(&f);
 }
 
+Test(fused_call, refuses_changed_words)
+{
+    refuses_changed("r0 = mul x0 x1; r1 = clip r0 min=0; y0 = relu r1; y1 = neg r0");
+    refuses_changed("r0 = less_than x0 x1; r1 = clip x0 min=0; y0 = where r0 r1 x1; "
+                    "y1 = mask x1 r0");
+}
+
 Test(fused_call, refuses_other_tensors)
 {
     struct fixture f = fixture_init();
@@ -167,7 +217,7 @@ Test(fused_call, refuses_other_tensors)
     OK(bp_tensor_create(f.device, BP_F64, 1, (int64_t[]){6}, &x[1]));
     FAILS(BP_ERR_INVALID, "f64", call_fused(&f, code, n, x, 2, y, 1));
     bp_tensor_destroy(x[1]);
-    FAILS(BP_ERR_INVALID, "outputs asked for",
+    FAILS(BP_ERR_INVALID, "outputs predicates for",
           call_fused(&f, code, n, (struct bp_tensor *[]){x[0], x[0]}, 2, y, 2));
     bp_tensor_destroy(x[0]);
     OK(bp_tensor_create(f.device, BP_I32, 1, (int64_t[]){6}, &x[0]));
@@ -300,7 +350,8 @@ Test(fused_bits, of_each_operator_alone_portably)
 }
 
 /* Compares a call with the operators of its code, each in a call of its own. */
-static void like_separate(struct fixture *f, uint32_t dtype, const char *text, const char *shapes)
+static void like_separate_of(struct fixture *f, uint32_t dtype, const char *text,
+                             const char *shapes, bool finite)
 {
     struct bp_tensor *x[BP_FUSED_IN], *at[BP_FUSED_PLACES] = {NULL}, *y[BP_FUSED_OUT] = {NULL};
     int64_t code[BP_FUSED_WORDS];
@@ -311,7 +362,7 @@ static void like_separate(struct fixture *f, uint32_t dtype, const char *text, c
         uint32_t rank = 0;
         for (char *end; *s && *s != '+'; s = end + (*end == 'x'))
             shape[rank++] = strtoll(s, &end, 10);
-        x[n_x] = at[n_x] = float_tensor(f, dtype, rank, shape, 5 + (uint32_t)n_x, true);
+        x[n_x] = at[n_x] = float_tensor(f, dtype, rank, shape, 5 + (uint32_t)n_x, finite);
     }
     OK(call_fused(f, code, n, x, n_x, y, bp_fused_n_out(code)));
     for (uint32_t i = 0; i < bp_fused_n_step((int64_t)n); i++) {
@@ -329,6 +380,11 @@ static void like_separate(struct fixture *f, uint32_t dtype, const char *text, c
     for (uint32_t i = 0; i < bp_fused_n_out(code); i++) bp_tensor_destroy(y[i]);
 }
 
+static void like_separate(struct fixture *f, uint32_t dtype, const char *text, const char *shapes)
+{
+    like_separate_of(f, dtype, text, shapes, true);
+}
+
 Test(fused_bits, of_several_operators)
 {
     static const uint32_t dtypes[] = {BP_F32, BP_F64, BP_F16, BP_BF16};
@@ -344,6 +400,79 @@ Test(fused_bits, of_several_operators)
         like_separate(&f, dtypes[d], "r0 = sub x0 x1; r1 = exp r0; y0 = div r1 x2",
                       "5x1x70+1x60x1+5x60x1");
     }
+    fixture_finish(&f);
+}
+
+/* ---- truth values ---- */
+
+/* Numbers that are often equal, NaN and infinities. */
+static void bits_of_truths(const char *isa)
+{
+    static const char *const compared[] = {"equal",      "not_equal",    "less_than",
+                                           "less_equal", "greater_than", "greater_equal"};
+    static const char *const predicates[] = {"isnan", "isinf", "isfinite"};
+    static const uint32_t dtypes[] = {BP_F32, BP_F64, BP_F16, BP_BF16};
+    struct fixture f;
+    char text[256];
+
+    setenv("BP_CPU_ISA", isa, 1); /* each test is a separate process */
+    f = fixture_init();
+    for (int d = 0; d < 4; d++) {
+        for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
+            snprintf(text, sizeof text,
+                     "r0 = floor x0; r1 = floor x1; r2 = %s r0 r1; y0 = where r2 x0 x1",
+                     compared[i]);
+            like_separate_of(&f, dtypes[d], text, "5003+5003", false);
+        }
+        for (size_t i = 0; i < sizeof predicates / sizeof *predicates; i++) {
+            snprintf(text, sizeof text, "r0 = %s x0; y0 = where r0 x1 x0; y1 = mask x1 r0",
+                     predicates[i]);
+            like_separate_of(&f, dtypes[d], text, "5003+5003", false);
+        }
+        like_separate_of(&f, dtypes[d],
+                         "r0 = less_than x0 x1; r1 = isfinite x1; r2 = logical_and r0 r1; "
+                         "r3 = logical_or r0 r1; r4 = logical_xor r0 r1; r5 = logical_not r4; "
+                         "y0 = where r2 x0 x1; y1 = mask x0 r3; y2 = mask x1 r5 invert=1; "
+                         "y3 = mpredicates_fill x0 r4 x1; y4 = mask x0 r2; y5 = mask x1 r4",
+                         "7x731+731", false);
+    }
+    fixture_finish(&f);
+}
+
+Test(fused_bits, of_truths)
+{
+    bits_of_truths("avx512");
+}
+
+Test(fused_bits, of_truths_on_avx2)
+{
+    bits_of_truths("avx2");
+}
+
+Test(fused_bits, of_truths_portably)
+{
+    bits_of_truths("portable");
+}
+
+/* Masks whose operands repeat, transposed or one number, and results with streaming stores. */
+Test(fused_bits, of_masks)
+{
+    static const uint32_t dtypes[] = {BP_F32, BP_F64, BP_F16, BP_BF16};
+    struct fixture f = fixture_init();
+
+    for (int d = 0; d < 4; d++) {
+        like_separate(&f, dtypes[d],
+                      "r0 = mul x0 x1; r1 = greater_than r0 x2; r2 = where r1 r0 x3; "
+                      "y0 = add r2 x0; y1 = mpredicates_fill y0 r1 x3",
+                      "641x24+24+1+641x1");
+        like_separate(&f, dtypes[d],
+                      "r0 = less_equal x0 x1; r1 = scale x2 factor=0.125; "
+                      "r2 = mpredicates_fill r1 r0 x3; y0 = exp r2",
+                      "1x60x1+1x1x70+5x60x70+1");
+    }
+    like_separate(&f, BP_F32,
+                  "r0 = add x0 x1; r1 = greater_than r0 x2; r2 = mul r0 x1; y0 = where r1 r2 x2",
+                  "2100x2011+2011+1");
     fixture_finish(&f);
 }
 
@@ -525,6 +654,33 @@ Test(fused_bits, of_16_inputs_and_8_outputs)
                   "3x700+700+1+3x700+3x700+3x1+3x700+3x700+700+3x700+3x700+3x700+3x700+3x700+3x700+"
                   "3x700");
     fixture_finish(&f);
+}
+
+/* The operands and results of operators with truth values, and those of the table, have the same
+ * dtypes. */
+Test(fused_ops, state_truth_values)
+{
+    static const struct {
+        const char *name;
+        uint32_t n, from, to;
+    } ops[] = {
+#define X(name, n, from, to) {#name, n, from, to},
+        BP_FUSED_TRUTH_OPS(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        const struct bp_opinfo *info = bp_opinfo_find(ops[i].name);
+        cr_assert(info && strlen(ops[i].name) < BP_FUSED_NAME, "%s", ops[i].name);
+        cr_expect(info->n_in == ops[i].n && info->n_out == 1, "%s", ops[i].name);
+        cr_expect(info->n_attr == !strcmp(ops[i].name, "mask"), "%s", ops[i].name);
+        cr_expect((info->out[0].var == BP_VAR_U) == ops[i].to, "%s", ops[i].name);
+        for (uint32_t k = 0; k < info->n_in; k++) {
+            bool logic = !strncmp(ops[i].name, "logical_", 8); /* of any dtype */
+            cr_expect((logic || info->in[k].var == BP_VAR_U) == (ops[i].from >> k & 1), "%s",
+                      ops[i].name);
+        }
+    }
 }
 
 /* An instruction has room for three numbers, one for each attribute, and its operands are inputs

@@ -2,7 +2,7 @@
 /* fused.h: describes the code of the operator `fused`: a list of elementwise operators that run in
  * one pass over memory. The attribute `code` is this list, as words of 64 bits.
  *
- *     word 0          version, n_in << 8, n_out << 16, n_register << 24
+ *     word 0          version, n_in << 8, n_out << 16, n_register << 24, truths << 32
  *     then, for each instruction, BP_FUSED_STEP_WORDS words:
  *     words 0 to 2    the operator's name, filled up with zero bytes; byte i is in word i / 8, from
  *                     its lowest bits on
@@ -11,6 +11,11 @@
  *
  * Unused operands are BP_FUSED_NONE and unused attributes are 0, so that equal code has equal
  * words. The words have the same meaning in every process and for every plugin.
+ *
+ * `truths` has a bit for each register that holds truth values, as the dtype BP_BOOL does; all
+ * other places hold numbers of the dtype of the call. Code without such registers has version 1,
+ * other code version 2. A kernel that does not know version 2 finds operators that it does not
+ * know, and declines.
  *
  * The core checks code before a kernel sees it: each operand is an input, or was written by an
  * earlier instruction; each output is written once. The core also has a text form:
@@ -28,6 +33,7 @@ extern "C" {
 /* Limits of code. */
 enum {
     BP_FUSED_VERSION = 1,
+    BP_FUSED_VERSION_TRUTHS = 2, /* some registers hold truth values */
     BP_FUSED_IN = 16,
     BP_FUSED_OUT = 8,
     BP_FUSED_REGISTERS = 12,
@@ -66,6 +72,14 @@ enum bp_fused_place {
     X(softplus_grad, 2) X(hard_swish_grad, 2) X(gelu_grad, 2) X(gelu_tanh_grad, 2) X(lerp, 3) \
     X(addcmul, 3) X(addcdiv, 3)
 
+/* X(name, n, from, to): the operators of version 2. from: a bit for each operand that is a register
+ * with truth values; to: 1 if the result is one. Other operands and results are numbers. */
+#define BP_FUSED_TRUTH_OPS(X) \
+    X(equal, 2, 0, 1) X(not_equal, 2, 0, 1) X(less_than, 2, 0, 1) X(less_equal, 2, 0, 1) \
+    X(greater_than, 2, 0, 1) X(greater_equal, 2, 0, 1) X(isnan, 1, 0, 1) X(isinf, 1, 0, 1) \
+    X(isfinite, 1, 0, 1) X(logical_not, 1, 1, 1) X(logical_and, 2, 3, 1) X(logical_or, 2, 3, 1) \
+    X(logical_xor, 2, 3, 1) X(where, 3, 1, 0) X(mask, 2, 2, 0) X(masked_fill, 3, 2, 0)
+
 /* One instruction, decoded. */
 struct bp_fused_step {
     char op[BP_FUSED_NAME];
@@ -87,16 +101,39 @@ static inline uint32_t bp_fused_n_register(const int64_t *code)
     return (uint32_t)(code[0] >> 24 & 255);
 }
 
+/* A bit for each register that holds truth values. */
+static inline uint32_t bp_fused_truths(const int64_t *code)
+{
+    return (uint32_t)((uint64_t)code[0] >> 32);
+}
+
+/* Whether a place holds truth values. */
+static inline int bp_fused_is_truth(const int64_t *code, uint32_t place)
+{
+    return place >= BP_FUSED_R && place < BP_FUSED_Y &&
+           (bp_fused_truths(code) >> (place - BP_FUSED_R) & 1);
+}
+
 /* The number of instructions in code of n words. */
 static inline uint32_t bp_fused_n_step(int64_t n)
 {
     return (uint32_t)((n - 1) / BP_FUSED_STEP_WORDS);
 }
 
-/* Returns word 0 of code. */
+/* Returns word 0 of code whose registers hold numbers. */
 static inline int64_t bp_fused_head(uint32_t n_in, uint32_t n_out, uint32_t n_register)
 {
     return BP_FUSED_VERSION | (int64_t)n_in << 8 | (int64_t)n_out << 16 | (int64_t)n_register << 24;
+}
+
+/* Returns word 0 of code with truth values in some registers, or in none. */
+static inline int64_t bp_fused_head_truths(uint32_t n_in, uint32_t n_out, uint32_t n_register,
+                                           uint32_t truths)
+{
+    int64_t version = truths ? BP_FUSED_VERSION_TRUTHS - BP_FUSED_VERSION : 0;
+
+    return (int64_t)((uint64_t)(bp_fused_head(n_in, n_out, n_register) + version) |
+                     (uint64_t)truths << 32);
 }
 
 /* Decodes instruction number i, also one that is invalid. */

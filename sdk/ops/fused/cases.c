@@ -74,6 +74,10 @@ static void fused_end(const struct case_builder *builder, struct kernel_case *ma
 #define DIAMOND "r0 = square x0; r1 = sigmoid r0; r2 = tanh r0; y0 = mul r1 r2"
 #define NORM "r0 = mul x0 x1; r1 = add r0 x2; y0 = relu r1"
 #define EXACT "r0 = abs x0; r1 = neg x1; r2 = maximum r0 r1; y0 = minimum r2 x0; y1 = relu r1"
+#define TRUTHS \
+    "r0 = equal x0 x1; r1 = less_equal x0 x1; r2 = isnan x1; r3 = isinf x0; r0 = logical_or r0 " \
+    "r2; r1 = logical_xor r1 r3; y0 = where r0 x0 x1; r4 = neg x0; y1 = masked_fill r4 r1 x1; " \
+    "r2 = not_equal x0 x1; y2 = mask x1 r2; r3 = greater_than x0 x1; y3 = mask x0 r3 invert=1"
 
 static const struct {
     const char *variant, *shapes, *code;
@@ -120,6 +124,20 @@ static const struct {
      "r0 = add x0 x1; r0 = sub r0 x2; r0 = add r0 x3; r0 = sub r0 x4; r0 = add r0 x5; r0 = sub r0 "
      "x6; r0 = add r0 x7; r0 = sub r0 x8; r0 = add r0 x9; r0 = sub r0 x10; y0 = add r0 x11",
      DATA_PLAIN, false, 0},
+    {"truths", "5x67+67", TRUTHS, DATA_PLAIN, true, 0},
+    {"truths.special", "331+331", TRUTHS, DATA_SPECIAL, true, 0},
+    {"truths.nonfinite", "259+259", TRUTHS, DATA_NONFINITE, true, 0},
+    {"truths.zeros", "67+67", TRUTHS, DATA_ZERO, false, 0},
+    {"truths.registers", "3x41+3x1",
+     "r0 = less_than x0 x1; r1 = greater_equal x0 x0; r0 = logical_and r0 r1; r1 = logical_or r1 "
+     "r1; r1 = logical_xor r0 r1; r0 = logical_not r0; r2 = masked_fill x0 r1 x1; r1 = isfinite "
+     "r2; r2 = mask r2 r1; y0 = where r0 r2 x0; y1 = mask r2 r0 invert=1",
+     DATA_PLAIN, false, 0},
+    {"truths.computed", "7x33+33",
+     "r0 = mul x0 x1; r1 = less_than r0 x0; r2 = where r1 r0 x1; y0 = add r2 r0", DATA_PLAIN, true,
+     0},
+    {"truths.gradient", "3x5+5", "r0 = greater_than x0 x1; r1 = mul x0 x1; y0 = where r0 r1 x1",
+     DATA_PLAIN, true, 2},
     {"empty", "0x3+1x3", EIGHT, DATA_PLAIN, true, 0},
     {"scalar", "scalar+scalar", EIGHT, DATA_PLAIN, true, 0},
     {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", EIGHT, DATA_PLAIN, false, 0},

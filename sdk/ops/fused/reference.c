@@ -29,7 +29,7 @@ struct numbers {
     double number[BP_FUSED_FROM];
 };
 
-/* A place: its values, and by how much each may be off. */
+/* A place: its values, and by how much each may be off; of a truth value, 1 if it may be wrong. */
 struct place {
     struct ref_array value;
     long double *off;
@@ -49,7 +49,8 @@ static struct numbers numbers_of(const struct bp_fused_step *step)
     int64_t flag = (int64_t)step->number[0];
 
     memcpy(n.number, step->number, sizeof n.number);
-    if (!strcmp(step->op, "gelu")) memcpy(n.number, &flag, sizeof flag);
+    if (!strcmp(step->op, "gelu") || !strcmp(step->op, "mask"))
+        memcpy(n.number, &flag, sizeof flag);
     return n;
 }
 
@@ -85,6 +86,15 @@ static void place_overflow(struct ref_array *y)
         if (fabsl(y->v[i]) >= limit) y->v[i] = copysignl(INFINITY, y->v[i]);
 }
 
+/* Makes an operand at one end of its errors. */
+static void place_end(const struct place *p, bool upper, struct ref_array *out)
+{
+    ref_array_init(out, p->value.type->dtype, p->value.rank, p->value.shape);
+    for (int64_t i = 0; i < out->count; i++)
+        if (out->u) out->u[i] = p->value.u[i] ^ (uint64_t)(upper && p->off[i] != 0);
+        else out->v[i] = p->value.v[i] + (upper ? p->off[i] : -p->off[i]);
+}
+
 /* Computes the result with all operands at one corner of their errors, and widens `moved`, which
  * has an entry for each element of y. */
 static void step_corner(const struct member *m, const struct bp_fused_step *step,
@@ -93,20 +103,29 @@ static void step_corner(const struct member *m, const struct bp_fused_step *step
 {
     struct ref_array in[BP_FUSED_FROM + 1] = {{0}}, got;
 
-    for (int k = 0; k < n; k++) {
-        const struct place *p = &at[step->from[k]];
-        ref_array_init(&in[k], p->value.type->dtype, p->value.rank, p->value.shape);
-        for (int64_t i = 0; i < in[k].count; i++)
-            in[k].v[i] = p->value.v[i] + (corner >> k & 1 ? p->off[i] : -p->off[i]);
-    }
+    for (int k = 0; k < n; k++) place_end(&at[step->from[k]], corner >> k & 1, &in[k]);
     member_run(m, step, in, &got);
     for (int64_t i = 0; i < y->count; i++) {
-        long double by = fabsl(got.v[i] - y->v[i]);
+        long double by;
+        if (y->u) {
+            if (got.u[i] != y->u[i]) moved[i] = 1;
+            continue;
+        }
+        by = fabsl(got.v[i] - y->v[i]);
         if (got.v[i] == y->v[i] || !isfinite(y->v[i])) continue;
         if (!(by <= moved[i])) moved[i] = by;
     }
     for (int k = 0; k < n; k++) ref_array_finish(&in[k]);
     ref_array_finish(&got);
+}
+
+/* Adds the roundings of numbers to their errors. */
+static void place_round(const struct member *m, struct place *p)
+{
+    place_overflow(&p->value);
+    for (int64_t i = 0; i < p->value.count; i++)
+        if (isfinite(p->value.v[i])) p->off[i] += member_own(m, &p->value, i, p->off[i]);
+        else p->off[i] = 0;
 }
 
 /* Runs one instruction. */
@@ -124,11 +143,7 @@ static void step_run(const struct bp_fused_step *step, struct place *at)
     if (!made.off) abort();
     for (int corner = 0; corner < 1 << n; corner++)
         step_corner(m, step, at, n, corner, &made.value, made.off);
-    place_overflow(&made.value);
-    for (int64_t i = 0; i < made.value.count; i++)
-        if (isfinite(made.value.v[i]))
-            made.off[i] += member_own(m, &made.value, i, made.off[i]);
-        else made.off[i] = 0;
+    if (made.value.v) place_round(m, &made);
     if (at[step->to].off) {
         ref_array_finish(&at[step->to].value);
         free(at[step->to].off);

@@ -7,22 +7,25 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The number of operands of each operator that code may name. */
-static const struct {
+/* Each operator that code may name: its number of operands, a bit for each of them that is a truth
+ * value, and whether its result is one. */
+static const struct member {
     const char *name;
-    uint32_t n_from;
+    uint32_t n_from, truths, to_truth;
 } members[] = {
-#define MEMBER(name, n) {#name, n},
-    BP_FUSED_OPS(MEMBER)
+#define MEMBER(name, n) {#name, n, 0, 0},
+#define TRUTH_MEMBER(name, n, from, to) {#name, n, from, to},
+    BP_FUSED_OPS(MEMBER) BP_FUSED_TRUTH_OPS(TRUTH_MEMBER)
 #undef MEMBER
+#undef TRUTH_MEMBER
 };
 
-/* Returns 0 for a name that code may not use. */
-static uint32_t fused_operands(const char *name)
+/* Returns NULL for a name that code may not use. */
+static const struct member *member_find(const char *name)
 {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (!strcmp(members[i].name, name)) return members[i].n_from;
-    return 0;
+        if (!strcmp(members[i].name, name)) return &members[i];
+    return NULL;
 }
 
 /* Code that is being checked. written: a bit for each place that has a value. */
@@ -41,7 +44,7 @@ static enum bp_status fused_bad(const struct check *c, const char *op, const cha
 
 static enum bp_status check_head(struct bp_dims code)
 {
-    uint32_t n_in, n_out, n_register;
+    uint32_t n_in, n_out, n_register, truths;
 
     if (code.n < 1 + BP_FUSED_STEP_WORDS || code.n > BP_FUSED_WORDS ||
         (code.n - 1) % BP_FUSED_STEP_WORDS)
@@ -52,29 +55,34 @@ static enum bp_status check_head(struct bp_dims code)
     n_in = bp_fused_n_in(code.at);
     n_out = bp_fused_n_out(code.at);
     n_register = bp_fused_n_register(code.at);
-    if (code.at[0] != bp_fused_head(n_in, n_out, n_register))
+    truths = bp_fused_truths(code.at);
+    if (code.at[0] != bp_fused_head_truths(n_in, n_out, n_register, truths))
         return bp_error(BP_ERR_INVALID,
-                        "fused: word 0 of code is %" PRId64 ", expected version %d (fused.h)",
-                        code.at[0], BP_FUSED_VERSION);
+                        "fused: word 0 of code is %" PRId64 ", expected version %d, or %d if "
+                        "registers hold truth values (fused.h)",
+                        code.at[0], BP_FUSED_VERSION, BP_FUSED_VERSION_TRUTHS);
     if (n_in < 1 || n_in > BP_FUSED_IN || n_out < 1 || n_out > BP_FUSED_OUT ||
         n_register > BP_FUSED_REGISTERS)
         return bp_error(BP_ERR_INVALID,
                         "fused: code has %u inputs, %u outputs and %u registers, expected 1 to %d, "
                         "1 to %d and 0 to %d",
                         n_in, n_out, n_register, BP_FUSED_IN, BP_FUSED_OUT, BP_FUSED_REGISTERS);
+    if (truths >> n_register)
+        return bp_error(BP_ERR_INVALID, "fused: code has %u registers, of which 0x%x hold truth "
+                        "values", n_register, truths);
     return BP_OK;
 }
 
 /* Checks the name: text that ends within the words, and zero bytes after it. */
 static enum bp_status check_name(const struct check *c, const struct bp_fused_step *step,
-                                 const struct bp_opdef **out_row, uint32_t *out_operands)
+                                 const struct bp_opdef **out_row, const struct member **out_member)
 {
     size_t length = strnlen(step->op, BP_FUSED_NAME);
 
     for (size_t i = length; i < BP_FUSED_NAME; i++)
         if (step->op[i]) length = BP_FUSED_NAME;
-    *out_operands = length < BP_FUSED_NAME ? fused_operands(step->op) : 0;
-    if (!*out_operands)
+    *out_member = length < BP_FUSED_NAME ? member_find(step->op) : NULL;
+    if (!*out_member)
         return bp_error(BP_ERR_INVALID,
                         "fused: instruction %u of code names '%.*s', expected an operator that "
                         "fused.h lists",
@@ -84,19 +92,27 @@ static enum bp_status check_name(const struct check *c, const struct bp_fused_st
 }
 
 static enum bp_status check_operands(const struct check *c, const struct bp_fused_step *step,
-                                     uint32_t n_from)
+                                     const struct member *m)
 {
     for (uint32_t k = 0; k < BP_FUSED_FROM; k++) {
         uint8_t from = step->from[k];
-        if (k >= n_from && from != BP_FUSED_NONE)
-            return fused_bad(c, step->op, "has more operands than", n_from);
-        if (k < n_from && (from >= BP_FUSED_PLACES || !(c->written >> from & 1)))
+        bool truth = m->truths >> k & 1;
+        if (k >= m->n_from && from != BP_FUSED_NONE)
+            return fused_bad(c, step->op, "has more operands than", m->n_from);
+        if (k >= m->n_from) continue;
+        if (from >= BP_FUSED_PLACES || !(c->written >> from & 1))
             return fused_bad(c, step->op, "reads a place that has no value: number", from);
+        if (truth != (bp_fused_is_truth(c->code, from) != 0))
+            return fused_bad(c, step->op,
+                             truth ? "expects truth values of a register as operand"
+                                   : "expects numbers as operand",
+                             k);
     }
     return step->rest ? fused_bad(c, step->op, "has unknown bits:", step->rest) : BP_OK;
 }
 
-static enum bp_status check_result(struct check *c, const struct bp_fused_step *step)
+static enum bp_status check_result(struct check *c, const struct bp_fused_step *step,
+                                   const struct member *m)
 {
     uint32_t to = step->to;
     bool is_register = to >= BP_FUSED_R && to - BP_FUSED_R < bp_fused_n_register(c->code);
@@ -106,6 +122,11 @@ static enum bp_status check_result(struct check *c, const struct bp_fused_step *
         return fused_bad(c, step->op, "writes a place that is no register or output: number", to);
     if (is_output && c->written >> to & 1)
         return fused_bad(c, step->op, "writes again output", to - BP_FUSED_Y);
+    if (m->to_truth != (uint32_t)bp_fused_is_truth(c->code, to))
+        return fused_bad(c, step->op,
+                         m->to_truth ? "writes truth values, for which this place is not: number"
+                                     : "writes numbers to a register of truth values: number",
+                         to);
     c->written |= UINT64_C(1) << to;
     return BP_OK;
 }
@@ -151,16 +172,18 @@ enum bp_status bp_values_fused(const void *attrs)
     for (; c.step < bp_fused_n_step(code.n); c.step++) {
         struct bp_fused_step step;
         const struct bp_opdef *row;
-        uint32_t n_from;
+        const struct member *m;
         bp_fused_get(code.at, c.step, &step);
-        TRY(check_name(&c, &step, &row, &n_from));
-        TRY(check_operands(&c, &step, n_from));
+        TRY(check_name(&c, &step, &row, &m));
+        TRY(check_operands(&c, &step, m));
         TRY(check_numbers(&c, &step, row));
-        TRY(check_result(&c, &step));
+        TRY(check_result(&c, &step, m));
     }
     for (uint32_t i = 0; i < n_out; i++)
         if (!(c.written >> (BP_FUSED_Y + i) & 1))
             return bp_error(BP_ERR_INVALID, "fused: code writes no output %u of %u", i, n_out);
+    if ((uint64_t)bp_fused_truths(code.at) & ~(c.written >> BP_FUSED_R))
+        return bp_error(BP_ERR_INVALID, "fused: no instruction writes a register of truth values");
     return BP_OK;
 }
 
