@@ -6,20 +6,19 @@
 
 #include <string.h>
 
-static const struct {
-    enum bp_row_number row;
-    uint32_t n;
-} members[] = {
-#define MEMBER(name, n) {BP_ROW_##name, n},
-    BP_FUSED_OPS(MEMBER)
+static const struct bp_fuse_member members[] = {
+#define MEMBER(name, n) {BP_ROW_##name, n, 0, 0},
+#define TRUTH_MEMBER(name, n, from, to) {BP_ROW_##name, n, from, to},
+    BP_FUSED_OPS(MEMBER) BP_FUSED_TRUTH_OPS(TRUTH_MEMBER)
 #undef MEMBER
+#undef TRUTH_MEMBER
 };
 
-uint32_t bp_fuse_operands(const struct bp_opdef *row)
+const struct bp_fuse_member *bp_fuse_member_of(const struct bp_opdef *row)
 {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (row == &bp_opdef[members[i].row]) return members[i].n;
-    return 0;
+        if (row == &bp_opdef[members[i].row]) return &members[i];
+    return NULL;
 }
 
 enum { NOT_HERE = UINT32_MAX };
@@ -33,6 +32,8 @@ struct encoder {
     uint32_t last[BP_FUSED_STEPS];  /* the last of the group's nodes that reads it */
     uint8_t place[BP_FUSED_STEPS];
     uint32_t busy, n_register; /* busy: a bit for each register in use */
+    uint32_t truths;           /* a bit for each register of truth values */
+    uint32_t dtype;            /* of the first input; BP_BOOL: there is none yet */
 };
 
 /* Returns the number within the group of the node that computes a value. */
@@ -63,7 +64,7 @@ static void encoder_count_reads(struct encoder *e)
 static bool encoder_operand(struct encoder *e, uint32_t value, uint8_t *out_place)
 {
     struct bp_fuse_call *c = e->call;
-    uint32_t from = encoder_find(e, value);
+    uint32_t from = encoder_find(e, value), dtype = e->ir->value[value].type->view.dtype;
 
     if (from != NOT_HERE) {
         *out_place = e->place[from];
@@ -74,7 +75,13 @@ static bool encoder_operand(struct encoder *e, uint32_t value, uint8_t *out_plac
             *out_place = (uint8_t)(BP_FUSED_X + i);
             return true;
         }
-    if (c->n_in == BP_FUSED_IN) return false;
+    if (dtype == BP_BOOL) {
+        c->is_open = true;
+        *out_place = BP_FUSED_NONE;
+        return true;
+    }
+    if (e->dtype == BP_BOOL) e->dtype = dtype;
+    if (c->n_in == BP_FUSED_IN || dtype != e->dtype) return false;
     *out_place = (uint8_t)(BP_FUSED_X + c->n_in);
     c->in[c->n_in++] = value;
     return true;
@@ -89,24 +96,36 @@ static void encoder_free(struct encoder *e, uint32_t i)
     }
 }
 
+/* Chooses a free register, which keeps its type: truth values or numbers. */
+static bool encoder_register(struct encoder *e, uint32_t i, bool truth)
+{
+    uint32_t r = 0;
+
+    while (e->busy >> r & 1 || (r < e->n_register && (e->truths >> r & 1) != truth)) r++;
+    if (r >= BP_FUSED_REGISTERS) return false;
+    e->busy |= 1u << r;
+    if (truth) e->truths |= 1u << r;
+    if (e->n_register < r + 1) e->n_register = r + 1;
+    e->place[i] = (uint8_t)(BP_FUSED_R + r);
+    return true;
+}
+
 /* Chooses the place of the result of node number i. */
 static bool encoder_result(struct encoder *e, uint32_t i)
 {
-    uint32_t value = e->ir->node[e->group->node[i]].call.out[0], r = 0;
+    uint32_t value = e->ir->node[e->group->node[i]].call.out[0];
+    bool truth = e->ir->value[value].type->view.dtype == BP_BOOL;
     struct bp_fuse_call *c = e->call;
 
     if (e->ir->value[value].uses > e->reads[i] || !e->reads[i]) {
+        c->is_open |= truth;
+        if (truth) return encoder_register(e, i, true);
         if (c->n_out == BP_FUSED_OUT) return false;
         e->place[i] = (uint8_t)(BP_FUSED_Y + c->n_out);
         c->out[c->n_out++] = value;
         return true;
     }
-    while (e->busy >> r & 1) r++;
-    if (r == BP_FUSED_REGISTERS) return false;
-    e->busy |= 1u << r;
-    if (e->n_register < r + 1) e->n_register = r + 1;
-    e->place[i] = (uint8_t)(BP_FUSED_R + r);
-    return true;
+    return encoder_register(e, i, truth);
 }
 
 static bool encoder_step(struct encoder *e, uint32_t i)
@@ -130,13 +149,15 @@ static bool encoder_step(struct encoder *e, uint32_t i)
 bool bp_fuse_encode(const struct bp_ir *ir, const struct bp_fuse_group *group,
                     struct bp_fuse_call *out_call)
 {
-    struct encoder e = {.ir = ir, .group = group, .call = out_call};
+    struct encoder e = {.ir = ir, .group = group, .call = out_call, .dtype = BP_BOOL};
 
     out_call->n_in = out_call->n_out = 0;
+    out_call->is_open = false;
     encoder_count_reads(&e);
     for (uint32_t i = 0; i < group->n; i++)
         if (!encoder_step(&e, i)) return false;
-    out_call->word[0] = bp_fused_head(out_call->n_in, out_call->n_out, e.n_register);
+    out_call->word[0] = bp_fused_head_truths(out_call->n_in, out_call->n_out, e.n_register,
+                                             e.truths);
     out_call->n_word = 1 + (size_t)group->n * BP_FUSED_STEP_WORDS;
     return true;
 }

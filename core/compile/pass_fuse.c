@@ -77,19 +77,35 @@ static enum bp_status fuse_init(struct fuse *f, struct bp_ir *ir)
 
 /* ---- groups ---- */
 
-/* Whether a node computes a float by an operator that code may name, from memory that nothing
- * changes. A device without a kernel of `fused` runs the operators as they are. */
+static bool is_truth(const struct bp_ir *ir, uint32_t value)
+{
+    return ir->value[value].type->view.dtype == BP_BOOL;
+}
+
+/* Whether a value is a truth value, or else a float that a kernel of `fused` computes. */
+static bool is_value(const struct bp_ir *ir, uint32_t value, bool truth)
+{
+    uint32_t dtype = ir->value[value].type->view.dtype;
+
+    if (truth) return dtype == BP_BOOL;
+    if (!(BP_MASK_FLOAT >> dtype & 1)) return false;
+    return bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype);
+}
+
+/* Whether a node computes floats or truth values by an operator that code may name, from memory
+ * that nothing changes. A device without a kernel of `fused` runs the operators as they are. */
 static bool is_member(const struct bp_ir *ir, uint32_t n)
 {
     const struct bp_node *node = &ir->node[n].call;
-    uint32_t operands = bp_fuse_operands(node->row), dtype;
+    const struct bp_fuse_member *m = bp_fuse_member_of(node->row);
 
-    if (!operands || node->kernel || node->n_in != operands || node->n_out != 1) return false;
-    dtype = ir->value[node->out[0]].type->view.dtype;
-    if (!(BP_MASK_FLOAT >> dtype & 1)) return false;
-    if (!bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype)) return false;
-    for (uint32_t i = 0; i < operands; i++)
-        if (!bp_ir_is_stable(ir, bp_ir_same(ir, node->in[i]))) return false;
+    if (!m || node->kernel || node->n_in != m->n || node->n_out != 1) return false;
+    if (!is_value(ir, node->out[0], m->to_truth)) return false;
+    for (uint32_t i = 0; i < m->n; i++) {
+        uint32_t x = bp_ir_same(ir, node->in[i]);
+        if (!is_value(ir, x, m->truths >> i & 1)) return false;
+        if (!bp_ir_is_stable(ir, x)) return false;
+    }
     return true;
 }
 
@@ -140,7 +156,16 @@ static enum bp_status group_add(struct fuse *f, uint32_t n)
     return BP_OK;
 }
 
-/* Joins group `other` to group `own`, if the result is one call. */
+/* Whether a group computes nothing but truth values. */
+static bool group_is_truths(const struct bp_ir *ir, const struct bp_fuse_group *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!is_truth(ir, ir->node[g->node[i]].call.out[0])) return false;
+    return true;
+}
+
+/* Joins group `other` to group `own`, if the result is one call. Groups of truth values are no
+ * calls: they grow until a node takes them that is the only reader of their results. */
 static void group_take(struct fuse *f, uint32_t own, uint32_t other)
 {
     struct bp_fuse_group all;
@@ -149,24 +174,47 @@ static void group_take(struct fuse *f, uint32_t own, uint32_t other)
     if (!groups_join(f, &f->list[own], &f->list[other], &all) ||
         !group_is_movable(f, &all, own, other) || !bp_fuse_encode(f->ir, &all, &call))
         return;
+    if (call.is_open && !group_is_truths(f->ir, &all)) return;
     for (uint32_t i = 0; i < f->list[other].n; i++) f->group[f->list[other].node[i]] = own;
     f->list[other].n = 0;
     f->list[own] = all;
 }
 
-/* Joins the groups of the nodes that compute this node's operands. They have its shape. */
+/* Whether an operand has the type of a result, besides that one of both may be a truth value. */
+static bool is_like(const struct bp_view *x, const struct bp_view *y)
+{
+    struct bp_view same = *x;
+
+    if (x->dtype == BP_BOOL || y->dtype == BP_BOOL) same.dtype = y->dtype;
+    return bp_same_type(&same, y);
+}
+
+/* Joins the groups of the nodes that compute this node's operands, which have its shape: first
+ * those of truth values, without which the node is in no call. */
 static void group_take_operands(struct fuse *f, uint32_t n)
 {
     const struct bp_ir *ir = f->ir;
     const struct bp_node *node = &ir->node[n].call;
     const struct bp_view *y = &ir->value[node->out[0]].type->view;
 
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        const struct bp_ir_value *x = &ir->value[bp_ir_same(ir, node->in[i])];
+    for (uint32_t i = 0; i < 2 * node->n_in; i++) {
+        uint32_t value = bp_ir_same(ir, node->in[i % node->n_in]);
+        const struct bp_ir_value *x = &ir->value[value];
         uint32_t other = x->kind == BP_VALUE_RESULT ? f->group[x->node] : no_group;
-        if (other == no_group || other == f->group[n] || !bp_same_type(&x->type->view, y)) continue;
+        if (is_truth(ir, value) != (i < node->n_in)) continue;
+        if (other == no_group || other == f->group[n] || !is_like(&x->type->view, y)) continue;
         group_take(f, f->group[n], other);
     }
+}
+
+/* Joins the groups of the nodes that compute what the group's comparisons read. */
+static void group_take_compared(struct fuse *f, uint32_t n)
+{
+    const struct bp_fuse_group *g = &f->list[f->group[n]];
+
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->node[i] != n && is_truth(f->ir, f->ir->node[g->node[i]].call.out[0]))
+            group_take_operands(f, g->node[i]);
 }
 
 /* ---- rewriting ---- */
@@ -206,10 +254,11 @@ static enum bp_status fuse_round(struct fuse *f, uint32_t *out_changes)
         if (!is_member(f->ir, n)) continue;
         TRY(group_add(f, n));
         group_take_operands(f, n);
+        if (bp_fuse_member_of(f->ir->node[n].call.row)->truths) group_take_compared(f, n);
     }
     *out_changes = 0;
     for (uint32_t g = 0; g < f->n_list; g++) {
-        if (f->list[g].n < 2) continue;
+        if (f->list[g].n < 2 || group_is_truths(f->ir, &f->list[g])) continue;
         TRY(group_apply(f->ir, &f->list[g]));
         *out_changes += f->list[g].n;
     }

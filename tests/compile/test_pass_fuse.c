@@ -63,6 +63,54 @@ Test(fuse, groups_become_one_call)
     fuse_expect_all(cases, sizeof cases / sizeof *cases);
 }
 
+/* Comparisons join the group that reads all of them; their truth values stay inside. */
+Test(fuse, truth_values_stay_in_registers)
+{
+    static const struct fuse_case cases[] = {
+        {"where(greater_than(x, y), x, y)", "fused",
+         "\"r0 = greater_than x0 x1; y0 = where r0 x0 x1\""},
+        {"a = mul(x, y)\nb = greater_than(a, 0.5)\nreturn where(b, z, 0.25)", "fused",
+         "\"r0 = mul x0 x1; r1 = greater_than r0 x2; y0 = where r1 x3 x4\""},
+        {"masked_fill(mul(x, y), logical_not(less_equal(x, y)), 0.5)", "fused",
+         "\"r0 = mul x0 x1; r1 = less_equal x0 x1; r1 = logical_not r1; "
+         "y0 = masked_fill r0 r1 x2\""},
+        {"mul(x, mask(y, isnan(x); invert=1))", "fused",
+         "\"r0 = isnan x0; r1 = mask x1 r0 invert=1; y0 = mul x0 r1\""},
+        {"a = logical_and(less_than(x, y), isfinite(y))\nrelu(where(a, neg(x), y))", "fused", NULL},
+        {"a = add(x, y)\nb = logical_or(equal(a, x), not_equal(a, y))\nreturn mask(a, b)", "fused",
+         NULL},
+        {"where(greater_equal(x:f64, y:f64), y, 0.5:f64)", "fused", NULL},
+        {"a = mul(x, y)\nb = where(isnan(a), x, y)\nreturn a, b", "fused",
+         "\"y0 = mul x0 x1; r0 = isnan y0; y1 = where r0 x0 x1\""},
+    };
+
+    fuse_expect_all(cases, sizeof cases / sizeof *cases);
+}
+
+Test(fuse, other_truth_values_stay)
+{
+    static const struct fuse_case cases[] = {
+        {"greater_than(x, y)", "greater_than", NULL},
+        {"logical_not(greater_than(x, y))", "greater_than logical_not", NULL},
+        {"greater_than(mul(x, y), x)", "mul greater_than", NULL},
+        {"where(isclose(x, y), neg(x), y)", "isclose neg where", NULL}, /* no operator of code */
+        {"relu(where(isclose(x, y), neg(x), y))", "isclose neg where relu", NULL},
+        {"where(logical_and(isclose(x, y), isnan(x)), x, y)", "isclose isnan logical_and where",
+         NULL},
+        {"a = greater_than(x, y)\nb = where(a, x, y)\nreturn a, b", "greater_than where", NULL},
+        {"a = greater_than(x, y)\nb = relu(add(x, y))\nc = where(a, b, y)\nreturn a, c",
+         "greater_than fused where", NULL},
+        {"where(equal(x:i64, y:i64), a, b)", "equal where", NULL},
+        {"where(less_than(x:f64, y:f64), a, b)", "less_than where", NULL},
+        {"where(less_than(x, y), a:i64, b:i64)", "less_than where", NULL},
+        {"where(isnan(c[4]), x, y)", "isnan where", NULL}, /* of a smaller shape */
+        {"logical_and(x, y)", "logical_and", NULL},        /* of numbers */
+        {"mask(x, logical_and(x, y))", "logical_and mask", NULL},
+    };
+
+    fuse_expect_all(cases, sizeof cases / sizeof *cases);
+}
+
 Test(fuse, values_that_others_read_are_outputs)
 {
     static const struct fuse_case cases[] = {
