@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_functions.h: has the functions that printed kernels of `fused` call, for one float dtype
- * (elem.h): unary_exp, binary_add, ternary_lerp, scale_elem and so on. Each operator has a function
- * of its own: with a switch over all operators (binary_elem), a compiler that does not optimise
- * would compile every formula for every instruction. Each result is rounded to elem, as the
- * operator's own kernel rounds it. Only OpenCL's compiler reads this file: embed.py. */
+ * (elem.h): unary_exp, binary_add, ternary_lerp, scale_elem, compare_equal and so on. Each
+ * operator has a function of its own: with a switch over all operators (binary_elem), a compiler
+ * that does not optimise would compile every formula for every instruction. Each result is
+ * rounded to elem, as the operator's own kernel rounds it. Only OpenCL's compiler reads this
+ * file: embed.py. */
 #ifndef XPU_FUSED_FUNCTIONS_H
 #define XPU_FUSED_FUNCTIONS_H
 
 #include "../../sdk/dialect/pairs.h"
+#include "../../sdk/ops/binary/kernel_where.h"
+#include "../../sdk/ops/compare/kernel.h"
+#include "../../sdk/ops/compare/kernel_predicate.h"
 #include "../../sdk/ops/unary/kernel.h"
 
 /* Defines binary_add(p, q, a, b) and so on; a and b are attributes. */
@@ -41,6 +45,47 @@
 KFN elem scale_elem(elem x, acc factor, acc bias)
 {
     return elem_put(elem_get(x) * factor + bias);
+}
+
+/* Defines compare_equal(p, q), compare_less_than(p, q) and so on: truth values are 0 or 1. */
+#define COMPARE_OF(of, type, get, formula) \
+    KFN u8 of(elem p, elem q) \
+    { \
+        type x = get(p), y = get(q); \
+        return (u8)(formula); \
+    }
+#define COMPARE_ANY(op, formula) COMPARE_OF(compare_##op, elem, , formula)
+#define COMPARE_REAL(op, formula) COMPARE_OF(compare_##op, ord, elem_ord, formula)
+#include "../../sdk/ops/compare/kernels.def"
+#undef COMPARE_OF
+
+/* Defines truth_logical_and(x, y) and so on. */
+#define COMPARE_TRUTH(op, formula) \
+    KFN u8 truth_##op(u8 x, u8 y) \
+    { \
+        return (u8)(formula); \
+    }
+#include "../../sdk/ops/compare/kernels.def"
+
+KFN u8 truth_logical_not(u8 x)
+{
+    return (u8)(x ^ 1);
+}
+
+KFN elem select_where(u8 c, elem x, elem y)
+{
+    return where_elem(c, x, y);
+}
+
+KFN elem select_masked_fill(elem x, u8 c, elem y)
+{
+    return where_elem(c, y, x);
+}
+
+/* mask; without: where the condition is 1, the result is 0. */
+KFN elem select_mask(elem x, u8 c, int without)
+{
+    return where_elem(c != without, x, elem_put(0));
 }
 
 /* Divides the number of an element, below count, by an extent. 64-bit divisions cost a GPU several

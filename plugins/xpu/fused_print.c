@@ -12,7 +12,13 @@ struct printer {
     bool on_processor;
     struct fused_instruction list[BP_FUSED_STEPS];
     uint32_t n;
+    const int64_t *code;
 };
+
+static const char *place_type(const struct printer *p, uint32_t place)
+{
+    return bp_fused_is_truth(p->code, place) ? "u8" : "elem";
+}
 
 static int fused_place(const struct fused_walk *w, int operand)
 {
@@ -115,12 +121,13 @@ static uint64_t part_begin(struct printer *p, uint32_t first, uint32_t end)
             int from = step->from[k];
             if (has >> from & 1) continue;
             has |= UINT64_C(1) << from;
-            xpu_text_add(t, "elem v%d = ", from);
+            xpu_text_add(t, "%s v%d = ", place_type(p, (uint32_t)from), from);
             if (from < BP_FUSED_R) print_element(t, p->walk, p->walk->n_out + from);
             else xpu_text_add(t, "c%d[j]", from);
             xpu_text_add(t, ";\n");
         }
-        if (!(has >> step->to & 1)) xpu_text_add(t, "elem v%d;\n", step->to);
+        if (!(has >> step->to & 1))
+            xpu_text_add(t, "%s v%d;\n", place_type(p, step->to), step->to);
         has |= UINT64_C(1) << step->to;
         writes |= UINT64_C(1) << step->to;
     }
@@ -168,7 +175,7 @@ static void print_loops(struct printer *p)
     for (uint32_t place = BP_FUSED_R; place < BP_FUSED_PLACES && tiled; place++)
         for (uint32_t i = 0; i < p->n; i++)
             if (p->list[i].step.to == place) {
-                xpu_text_add(t, "elem c%u[%d];\n", place, FUSED_TILE);
+                xpu_text_add(t, "%s c%u[%d];\n", place_type(p, place), place, FUSED_TILE);
                 break;
             }
     xpu_text_add(t, "for (i64 first = (TEAM * LANES + LANE) * run; first < count; "
@@ -185,7 +192,8 @@ char *xpu_fused_print(struct bp_dims code, enum portable_type type, const struct
                       const struct fused_walk *walk, double *out_work)
 {
     struct printer p = {
-        .walk = walk, .type = type, .on_processor = d->is_processor, .n = bp_fused_n_step(code.n)};
+        .walk = walk, .type = type, .on_processor = d->is_processor, .n = bp_fused_n_step(code.n),
+        .code = code.at};
 
     *out_work = 0;
     for (uint32_t i = 0; i < p.n; i++) {

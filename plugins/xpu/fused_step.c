@@ -31,7 +31,11 @@ enum family {
     UNARY,
     BINARY,
     TERNARY,
-    SCALE
+    SCALE,
+    COMPARE,
+    PREDICATE,
+    TRUTH,
+    SELECT
 };
 
 static const struct fused_formula {
@@ -51,6 +55,22 @@ static const struct fused_formula {
 #include <ops/binary/kernels.def>
 #define TERNARY_FLOAT(op, formula) {#op, TERNARY},
 #include <ops/binary/kernels_ternary.def>
+#define COMPARE_ANY(op, formula) {#op, COMPARE},
+#define COMPARE_REAL(op, formula) {#op, COMPARE},
+#define COMPARE_TRUTH(op, formula) {#op, TRUTH},
+#include <ops/compare/kernels.def>
+#define PREDICATE_FLOAT(op, formula) {#op, PREDICATE},
+#include <ops/compare/kernels_predicate.def>
+    {"logical_not", TRUTH},
+    {"where", SELECT},
+    {"mask", SELECT},
+    {"masked_fill", SELECT},
+};
+
+/* The first part of the name of each family's functions. */
+static const char *const prefix[] = {
+    [UNARY] = "unary",         [BINARY] = "binary", [TERNARY] = "ternary", [COMPARE] = "compare",
+    [PREDICATE] = "predicate", [TRUTH] = "truth",   [SELECT] = "select",
 };
 
 /* tan of f32 is computed in f64. */
@@ -65,7 +85,8 @@ bool xpu_fused_step(struct bp_dims code, uint32_t i, bool has_f64, struct fused_
 
 double xpu_fused_cost(const struct fused_instruction *i)
 {
-    static const double cost[] = {[UNARY] = 8, [BINARY] = 4, [TERNARY] = 8, [SCALE] = 2};
+    static const double cost[] = {[UNARY] = 8, [BINARY] = 4, [TERNARY] = 8, [SCALE] = 2,
+                                  [COMPARE] = 2, [PREDICATE] = 2, [TRUTH] = 1, [SELECT] = 2};
 
     return cost[i->of->family];
 }
@@ -125,9 +146,10 @@ void xpu_fused_print_step(struct text *t, const struct fused_instruction *i, boo
         print_unary(t, step, is_f64);
     } else {
         if (family == SCALE) xpu_text_add(t, "scale_elem(");
-        else xpu_text_add(t, "%s_%s(", family == BINARY ? "binary" : "ternary", step->op);
+        else xpu_text_add(t, "%s_%s(", prefix[family], step->op);
         print_operands(t, step);
-        for (int k = 0; k < (family == TERNARY ? 1 : 2); k++) {
+        if (!strcmp(step->op, "mask")) xpu_text_add(t, ", %d", step->number[0] != 0);
+        for (int k = 0; k < (family == TERNARY ? 1 : family < COMPARE ? 2 : 0); k++) {
             xpu_text_add(t, ", ");
             print_number(t, step->number[k], is_f64);
         }

@@ -234,6 +234,27 @@ Test(fused, has_the_numbers_of_several_operators, .timeout = 100)
     fixture_finish(&f);
 }
 
+/* Registers of truth values; a processor keeps those of several parts in tiles of bytes. The
+ * formulas of bf16 are those of f32, and conformance has those of f64. */
+Test(fused, has_truth_values, .timeout = 200)
+{
+    static const char *const text =
+        "r0 = floor x0; r1 = floor x1; r2 = equal r0 r1; r3 = not_equal r0 r1; "
+        "r4 = less_than r0 r1; r5 = less_equal r0 r1; r6 = logical_and r3 r5; y0 = where r2 x0 x1; "
+        "y1 = mask x0 r4; y2 = masked_fill x0 r6 x1; y3 = mask x1 r5 invert=1";
+    static const char *const other =
+        "r0 = greater_than x0 x1; r1 = greater_equal x0 x0; r2 = isnan x0; r3 = isinf x1; "
+        "r4 = isfinite x0; r5 = logical_or r2 r3; r6 = logical_xor r4 r0; r7 = logical_not r6; "
+        "y0 = where r5 x0 x1; y1 = where r7 x1 x0; r8 = tanh x0; y2 = where r1 r8 x1";
+    struct fixture f = xpu_init();
+
+    for (int d = 0; d < 4; d += 2) { /* f32 and f16 */
+        like_separate_of(&f, dtypes[d], text, "7x731+731", false);
+        like_separate_of(&f, dtypes[d], other, "641x24+641x1", false);
+    }
+    fixture_finish(&f);
+}
+
 /* Rows of a transposed tensor, every other column of one, and a tensor with the axes of the result
  * in another order. */
 Test(fused, takes_any_strides)
