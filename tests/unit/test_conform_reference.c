@@ -524,7 +524,7 @@ Test(reference, rms_norm_grad_beside_an_infinity)
 {
     static const long double x[] = {INFINITY, 1, 3, 4}, ones[] = {1, 1, 1, 1};
     struct bp_rms_norm_grad_attrs attrs = {.size = sizeof attrs, .axis = -1};
-    struct ref_array in[3] = {{0}}, out[3] = {{0}};
+    struct ref_array in[4] = {{0}}, out[3] = {{0}};
 
     ref_array_init(&in[0], BP_F64, 2, SHAPE(2, 2));
     ref_array_init(&in[1], BP_F64, 1, SHAPE(2));

@@ -70,11 +70,26 @@ static const struct rows whole[] = {
     {"5x64", "64", 1, 1e-5, DATA_PLAIN, false},
 };
 
-/* which: bits of the parameters that are present. grad: dy follows the first parameter. */
-static struct kernel_case *row_case(const struct case_builder *builder, const struct rows *r,
-                                    int which, int params, bool grad)
+/* The number of statistics that a forward saves for the gradient. */
+static int saved_count(const struct case_builder *builder)
 {
-    char shapes[160];
+    return case_is(builder, "rms_norm_grad") ? 1 : 2;
+}
+
+/* Gives the n saved statistics, inputs from 3 on, their dtype and numbers. These need not be the
+ * statistics of x: the kernel must not compute them. */
+static void case_saved(const struct case_builder *builder, struct kernel_case *made, int n)
+{
+    for (int i = 3; i < 3 + n; i++) made->in[i].dtype = builder->dtype[1];
+    made->in[2 + n].data = DATA_POSITIVE;
+}
+
+/* which: bits of the parameters that are present. grad: dy follows the first parameter. saved:
+ * statistics of the first `axis` axes follow. */
+static struct kernel_case *row_case(const struct case_builder *builder, const struct rows *r,
+                                    int which, int params, bool grad, bool saved)
+{
+    char shapes[240], lead[64];
     struct kernel_case *made;
     size_t used = (size_t)snprintf(shapes, sizeof shapes, "%s+%s", r->x,
                                    which & 1 ? r->param : "-");
@@ -82,11 +97,18 @@ static struct kernel_case *row_case(const struct case_builder *builder, const st
     if (params == 2)
         used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
                                  which & 2 ? r->param : "-");
-    if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", r->x);
+    if (grad) used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s", r->x);
+    if (saved) {
+        size_t length = strlen(r->x) - strlen(r->param);
+        snprintf(lead, sizeof lead, "%.*s", length ? (int)length - 1 : 6, length ? r->x : "scalar");
+        for (int i = 0; i < saved_count(builder); i++)
+            used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s", lead);
+    }
     made = case_begin(builder, shapes);
     made->attrs.layer_norm.axis = r->axis; /* rms_norm has this layout too */
     made->attrs.layer_norm.epsilon = r->epsilon;
     case_data(made, DATA_PLAIN);
+    if (saved) case_saved(builder, made, saved_count(builder));
     made->in[0].data = r->data;
     if (grad && r->data == DATA_NONFINITE) made->in[2].data = r->data;
     made->quick = r->quick;
@@ -102,27 +124,42 @@ static void of_rows(const struct case_builder *builder, int params, bool grad, i
 
     for (int i = 0; i < N_ROWS; i++) {
         int which = i % 3 || params == 1 ? i % 5 ? (1 << params) - 1 : 0 : 1 + i % 2;
-        made = row_case(builder, &rows[i], which, params, grad);
+        made = row_case(builder, &rows[i], which, params, grad, false);
         snprintf(variant, sizeof variant, "axis%d.%s", (int)(rows[i].axis & 15), with[which]);
         if (i % 4 == 1 || !rows[i].axis) case_parts(builder, made, outputs, variant);
         else case_end(builder, made, "%s", variant);
     }
     for (size_t i = 0; i < COUNT(whole); i++) {
-        made = row_case(builder, &whole[i], (1 << params) - 1, params, grad);
+        made = row_case(builder, &whole[i], (1 << params) - 1, params, grad, false);
         case_end(builder, made, "whole");
     }
     for (int which = 0; which < 1 << params; which++) {
-        made = row_case(builder, &rows[LAYOUTS], which, params, grad);
+        made = row_case(builder, &rows[LAYOUTS], which, params, grad, false);
         if (which == (1 << params) - 1) case_layouts(builder, made, "layouts", !grad);
         else case_end(builder, made, "which.%s", with[which]);
         if (!builder->gradients) continue;
         made = row_case(builder, &(struct rows){"2x5", "5", 1, 0.125, DATA_PLAIN, true}, which,
-                        params, grad);
+                        params, grad, false);
         made->gradient = 2;
         made->n_out = outputs;
         made->fixed_out = fixed;
         case_end(builder, made, "smooth.%s", with[which]);
     }
+}
+
+/* Gradients with statistics that the forward saved. */
+static void saved_rows(const struct case_builder *builder, int outputs)
+{
+    struct kernel_case *made;
+
+    if (builder->gradients) return; /* the gradient of the gradient computes statistics of x */
+    for (int i = 0; i < N_ROWS; i++) {
+        made = row_case(builder, &rows[i], i % 5 != 0, 1, true, true);
+        if (i % 2 || !rows[i].axis) case_parts(builder, made, outputs, "saved");
+        else case_end(builder, made, "saved");
+    }
+    made = row_case(builder, &rows[LAYOUTS], 1, 1, true, true);
+    case_part_layouts(builder, made, outputs, "saved.layouts");
 }
 
 void cases_layer_norm(struct case_builder *builder)
@@ -137,12 +174,16 @@ void cases_rms_norm(struct case_builder *builder)
 
 void cases_layer_norm_grad(struct case_builder *builder)
 {
+    if (!norm_cases_fits(builder)) return;
     of_rows(builder, 1, true, 3, 0);
+    saved_rows(builder, 3);
 }
 
 void cases_rms_norm_grad(struct case_builder *builder)
 {
+    if (!norm_cases_fits(builder)) return;
     of_rows(builder, 1, true, 2, 0);
+    saved_rows(builder, 2);
 }
 
 /* Channels are axis 1 of x. */
@@ -190,10 +231,19 @@ static const struct channels channels[] = {
 };
 enum { N_CHANNELS = COUNT(channels), CHANNEL_LAYOUTS = 6 };
 
+/* Writes the shape of the saved statistics: channels, or N and groups. */
+static void channel_saved(const struct case_builder *builder, const struct channels *c, char *text,
+                          size_t size)
+{
+    if (case_is(builder, "batch_norm_grad")) snprintf(text, size, "%s", c->param);
+    else snprintf(text, size, "%.*sx%d", (int)strcspn(c->x, "x"), c->x, (int)c->groups);
+}
+
 /* Parameters are inputs 1 to params, and the first two may be absent; a variance is positive. grad:
- * dy follows the first parameter. */
+ * dy follows the first parameter. saved: statistics follow dy. */
 static struct kernel_case *channel_case(const struct case_builder *builder,
-                                        const struct channels *c, int which, int params, bool grad)
+                                        const struct channels *c, int which, int params, bool grad,
+                                        bool saved)
 {
     char shapes[200];
     struct kernel_case *made;
@@ -202,9 +252,15 @@ static struct kernel_case *channel_case(const struct case_builder *builder,
     for (int i = 0; i < params; i++)
         used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
                                  i > 1 || which >> i & 1 ? c->param : "-");
-    if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", c->x);
+    if (grad) used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s", c->x);
+    if (saved) {
+        char shape[40];
+        channel_saved(builder, c, shape, sizeof shape);
+        snprintf(shapes + used, sizeof shapes - used, "+%s+%s", shape, shape);
+    }
     made = case_begin(builder, shapes);
     case_data(made, DATA_PLAIN);
+    if (saved) case_saved(builder, made, 2);
     made->in[0].data = c->data;
     made->in[0].layout = c->layout;
     if (grad) made->in[2].layout = c->layout;
@@ -229,7 +285,7 @@ static void of_channels(const struct case_builder *builder, int params, bool wid
         bool alone = i >= N_CHANNELS;
         const struct channels *c = alone ? params == 4 ? &tiny : &small : &channels[i];
         int which = alone ? i - N_CHANNELS : i % 4 ? all : i / 4 & all;
-        struct kernel_case *made = channel_case(builder, c, which, params, grad);
+        struct kernel_case *made = channel_case(builder, c, which, params, grad, false);
         for (int k = 1; k <= params && wide; k++) made->in[k].dtype = builder->dtype[1];
         set(made, c);
         made->n_out = outputs;
@@ -247,6 +303,21 @@ static void of_channels(const struct case_builder *builder, int params, bool wid
     }
 }
 
+/* Gradients with statistics that the forward saved. wide: scale has dtype U. */
+static void saved_channels(const struct case_builder *builder, bool wide,
+                           void (*set)(struct kernel_case *made, const struct channels *c))
+{
+    if (builder->gradients) return; /* the gradient of the gradient computes statistics of x */
+    for (int i = 0; i < N_CHANNELS; i++) {
+        const struct channels *c = &channels[i];
+        struct kernel_case *made = channel_case(builder, c, i % 4 != 0, 1, true, true);
+        if (wide) made->in[1].dtype = builder->dtype[1];
+        set(made, c);
+        if (i == CHANNEL_LAYOUTS) case_part_layouts(builder, made, 3, "saved.layouts");
+        else case_parts(builder, made, 3, c->layout == LAYOUT_LAST ? "saved.last" : "saved");
+    }
+}
+
 static void set_group(struct kernel_case *made, const struct channels *c)
 {
     made->attrs.group_norm.groups = c->groups; /* group_norm_grad has this layout too */
@@ -260,7 +331,9 @@ void cases_group_norm(struct case_builder *builder)
 
 void cases_group_norm_grad(struct case_builder *builder)
 {
+    if (!norm_cases_fits(builder)) return;
     of_channels(builder, 1, false, true, 3, 0, set_group);
+    saved_channels(builder, false, set_group);
 }
 
 static void set_epsilon(struct kernel_case *made, const struct channels *c)
@@ -293,7 +366,9 @@ void cases_batch_norm_train(struct case_builder *builder)
 
 void cases_batch_norm_grad(struct case_builder *builder)
 {
-    if (norm_cases_fits(builder)) of_channels(builder, 1, true, true, 3, 0, set_epsilon);
+    if (!norm_cases_fits(builder)) return;
+    of_channels(builder, 1, true, true, 3, 0, set_epsilon);
+    saved_channels(builder, true, set_epsilon);
 }
 
 void cases_lp_normalize(struct case_builder *builder)

@@ -29,6 +29,17 @@ KFN elem norm_dx(struct norm_slope k, acc g, acc x)
     return elem_put(k.r * (g - k.all - (x - k.mean) * k.r * k.along));
 }
 
+/* The statistics that the forward saved for group number j of the team; mean NULL: 0. */
+KFN struct norm_stats norm_saved(const struct norm_plan *p, const struct norm_base *b, i64 j,
+                                 GLOBAL const acc *mean, GLOBAL const acc *r)
+{
+    struct norm_stats s = {0, 0, 0};
+
+    if (mean) s.mean = mean[b->at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)];
+    s.r = r[b->at[NORM_R] + j * norm_next(p, NORM_R)];
+    return s;
+}
+
 #ifdef ON_HOST
 /* Two sums over a contiguous line: of g = dy scale, and of g (x - mean). */
 KFN void norm_sum_pairs(const struct norm_plan *p, const elem *x, const elem *dy,
@@ -80,10 +91,9 @@ KFN void norm_dx_run(const struct norm_plan *p, elem *dx, const elem *x, const e
     }
 }
 
-KFN struct norm_stats norm_grad_row(const struct norm_plan *p, const struct norm_base *b, elem *dx,
-                                    const elem *x, const elem *dy, const void *scale)
+KFN void norm_grad_row(const struct norm_plan *p, const struct norm_base *b, elem *dx,
+                       const elem *x, const elem *dy, const void *scale, struct norm_stats s)
 {
-    struct norm_stats s = norm_measure_row(p, x);
     struct norm_slope k;
     i64 run = norm_run(p), ss = norm_step(p, NORM_SCALE);
     double sum_g = 0, sum_gd = 0;
@@ -105,12 +115,12 @@ KFN struct norm_stats norm_grad_row(const struct norm_plan *p, const struct norm
         norm_dx_run(p, dx + norm_line(p, NORM_Y, line), x + norm_line(p, NORM_X, line),
                     dy + norm_line(p, NORM_DY, line), scale,
                     b->at[NORM_SCALE] + norm_line(p, NORM_SCALE, line), ss, run, k);
-    return s;
 }
 
 /* Gradients of neighbouring groups, each of which has one scale. */
 KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b, elem *dx,
-                           const elem *x, const elem *dy, const void *scale, struct norm_stats *s)
+                           const elem *x, const elem *dy, const void *scale,
+                           const struct norm_stats *s)
 {
     i64 run = norm_run(p), sx = norm_step(p, NORM_X), sd = norm_step(p, NORM_DY),
         sy = norm_step(p, NORM_Y), n = b->n, lines = 0;
@@ -118,7 +128,6 @@ KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b,
         along[NORM_COLUMNS] = {0};
     double sum_g[NORM_COLUMNS] = {0}, sum_gd[NORM_COLUMNS] = {0};
 
-    norm_measure_columns(p, x, n, s);
     for (i64 j = 0; j < n; j++) {
         mean[j] = s[j].mean;
         r[j] = s[j].r;
@@ -158,25 +167,27 @@ KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b,
     }
 }
 
-/* As norm_host; also writes the statistics that normalize_params reads. */
+/* As norm_host; also writes the statistics that normalize_params reads, unless they are saved. */
 KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, elem *dx,
                        const elem *x, const elem *dy, const void *scale, acc *mean, acc *r)
 {
     struct norm_stats s[NORM_COLUMNS];
-    i64 n = 1;
+    i64 n = b->n;
 
+    for (i64 j = 0; p->saved && j < n; j++) s[j] = norm_saved(p, b, j, mean, r);
     if (norm_is_row(p, NORM_X) && norm_is_row(p, NORM_Y) && norm_is_row(p, NORM_DY)) {
-        s[0] = norm_grad_row(p, b, dx, x, dy, scale);
+        if (!p->saved) s[0] = norm_measure_row(p, x);
+        norm_grad_row(p, b, dx, x, dy, scale, s[0]);
     } else {
         if (!norm_is_column(p, NORM_X) || !norm_is_column(p, NORM_Y) ||
             !norm_is_column(p, NORM_DY))
             return 0;
         for (i64 axis = p->outer; axis < p->outer + p->inner; axis++)
             if (p->stride[NORM_SCALE][axis]) return 0;
-        n = b->n;
+        if (!p->saved) norm_measure_columns(p, x, n, s);
         norm_grad_columns(p, b, dx, x, dy, scale, s);
     }
-    for (i64 j = 0; mean && j < n; j++) {
+    for (i64 j = 0; mean && !p->saved && j < n; j++) {
         mean[b->at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)] = s[j].mean;
         r[b->at[NORM_R] + j * norm_next(p, NORM_R)] = s[j].r;
     }
@@ -184,7 +195,8 @@ KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, ele
 }
 #endif
 
-/* Computes dx, and mean and r of each group unless they are NULL. */
+/* Computes dx. Reads mean and r of each group if they are saved, else writes them unless they are
+ * NULL. */
 KFN void normalize_grad_team(const struct normalize_grad_args *a, i64 team, LOCAL acc *scratch,
                              GLOBAL elem *dx, GLOBAL const elem *x, GLOBAL const void *scale,
                              GLOBAL const elem *dy, GLOBAL acc *mean, GLOBAL acc *r)
@@ -206,10 +218,12 @@ KFN void normalize_grad_team(const struct normalize_grad_args *a, i64 team, LOCA
         GLOBAL const elem *at_dy = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
         GLOBAL elem *to = dx + b.at[NORM_Y] + j * norm_next(p, NORM_Y);
         i64 at_scale = b.at[NORM_SCALE] + j * norm_next(p, NORM_SCALE);
-        struct norm_stats s = norm_measure(p, own.terms, at_x, scratch);
+        struct norm_stats s;
         struct norm_slope k;
         acc sum_g = 0, sum_gd = 0;
-        if (mean && own.writes) {
+        if (p->saved) s = norm_saved(p, &b, j, mean, r);
+        else s = norm_measure(p, own.terms, at_x, scratch);
+        if (mean && !p->saved && own.writes) {
             mean[b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN)] = s.mean;
             r[b.at[NORM_R] + j * norm_next(p, NORM_R)] = s.r;
         }
@@ -247,22 +261,25 @@ KFN int norm_params_columns(const struct norm_plan *p, const struct norm_base *b
                             const acc *r)
 {
     i64 run = norm_run(p), sx = norm_step(p, NORM_X), sd = norm_step(p, NORM_DY), n = b->n;
-    i64 lines = 0, sm = norm_step(p, NORM_MEAN), next = norm_next(p, NORM_MEAN);
+    i64 lines = 0, sm = norm_step(p, NORM_MEAN), sr = norm_step(p, NORM_R);
+    i64 next = norm_next(p, NORM_R);
     acc sum[NORM_COLUMNS] = {0}, product[NORM_COLUMNS] = {0};
     double sums[NORM_COLUMNS] = {0}, products[NORM_COLUMNS] = {0};
 
     if (!norm_is_column(p, NORM_X) || !norm_is_column(p, NORM_DY) || next > 1) return 0;
+    if (next != norm_next(p, NORM_MEAN)) return 0;
     for (i64 line = 0; line * run < p->terms; line++) {
         const elem *at_x = x + norm_line(p, NORM_X, line);
         const elem *at_dy = dy + norm_line(p, NORM_DY, line);
         i64 of = b->at[NORM_MEAN] + norm_line(p, NORM_MEAN, line);
-        for (i64 i = 0; i < run; i++, at_x += sx, at_dy += sd, of += sm) {
-            acc m = mean[of], f = r[of];
-            if (next) {
+        i64 by = b->at[NORM_R] + norm_line(p, NORM_R, line);
+        for (i64 i = 0; i < run; i++, at_x += sx, at_dy += sd, of += sm, by += sr) {
+            acc m = mean ? mean[of] : 0, f = r[by];
+            if (next) { /* which rms_norm, without a mean, does not have: groups are lines */
                 SIMD for (i64 j = 0; j < n; j++) {
                     acc d = elem_get(at_dy[j]);
                     sum[j] += d;
-                    product[j] += d * ((elem_get(at_x[j]) - mean[of + j]) * r[of + j]);
+                    product[j] += d * ((elem_get(at_x[j]) - mean[of + j]) * r[by + j]);
                 }
             } else {
                 SIMD for (i64 j = 0; j < n; j++) {
@@ -293,14 +310,16 @@ KFN int norm_params_row(const struct norm_plan *p, const struct norm_base *b, vo
     i64 run = norm_run(p);
     double sums = 0, products = 0;
 
-    if (!norm_is_row(p, NORM_X) || !norm_is_row(p, NORM_DY) || norm_step(p, NORM_MEAN)) return 0;
+    if (!norm_is_row(p, NORM_X) || !norm_is_row(p, NORM_DY)) return 0;
+    if (norm_step(p, NORM_MEAN) || norm_step(p, NORM_R)) return 0;
     for (i64 line = 0; line * run < p->terms; line++) {
         const elem *at_x = x + norm_line(p, NORM_X, line);
         const elem *at_dy = dy + norm_line(p, NORM_DY, line);
-        i64 of = b->at[NORM_MEAN] + norm_line(p, NORM_MEAN, line);
+        i64 of = b->at[NORM_R] + norm_line(p, NORM_R, line);
+        acc m = mean ? mean[b->at[NORM_MEAN] + norm_line(p, NORM_MEAN, line)] : 0;
         for (i64 i = 0; i < run; i += NORM_BLOCK) {
             i64 n = run - i < NORM_BLOCK ? run - i : NORM_BLOCK;
-            acc s = 0, t = 0, m = mean[of];
+            acc s = 0, t = 0;
             SIMD_SUM(s, t) for (i64 k = i; k < i + n; k++) {
                 acc d = elem_get(at_dy[k]);
                 s += d;
@@ -317,7 +336,8 @@ KFN int norm_params_row(const struct norm_plan *p, const struct norm_base *b, vo
 #endif
 
 /* Here a group is the elements that share one parameter. mean and r have the strides of the groups
- * of x, so that each term reads the statistics of the group of x that it belongs to. */
+ * of x, so that each term reads the statistics of the group of x that it belongs to. mean NULL:
+ * 0. */
 KFN void normalize_params_team(const struct normalize_params_args *a, i64 team, LOCAL acc *scratch,
                                GLOBAL void *dscale, GLOBAL void *dbias, GLOBAL const elem *x,
                                GLOBAL const elem *dy, GLOBAL const acc *mean, GLOBAL const acc *r)
@@ -337,14 +357,16 @@ KFN void normalize_params_team(const struct normalize_params_args *a, i64 team, 
         i64 j = own.j;
         GLOBAL const elem *at_x = x + b.at[NORM_X] + j * norm_next(p, NORM_X);
         GLOBAL const elem *at_dy = dy + b.at[NORM_DY] + j * norm_next(p, NORM_DY);
-        i64 first = b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN);
+        i64 at_mean = b.at[NORM_MEAN] + j * norm_next(p, NORM_MEAN);
+        i64 at_r = b.at[NORM_R] + j * norm_next(p, NORM_R);
         acc sum = 0, product = 0;
         NORM_TERMS(p, own.terms, w)
         {
-            i64 of = first + norm_term(p, NORM_MEAN, &w);
             acc d = elem_get(at_dy[norm_term(p, NORM_DY, &w)]);
+            acc h = elem_get(at_x[norm_term(p, NORM_X, &w)]);
+            if (mean) h -= mean[at_mean + norm_term(p, NORM_MEAN, &w)];
             sum += d;
-            product += d * ((elem_get(at_x[norm_term(p, NORM_X, &w)]) - mean[of]) * r[of]);
+            product += d * (h * r[at_r + norm_term(p, NORM_R, &w)]);
         }
         sum = norm_join(p, sum, scratch);
         product = norm_join(p, product, scratch);

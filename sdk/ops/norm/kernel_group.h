@@ -43,6 +43,7 @@ struct norm_plan {
     i64 unbiased;
     i64 plain; /* one outer and one inner axis, contiguous terms in all operands, a scale if there
                   is a bias, and no other operands */
+    i64 saved; /* a gradient reads mean and r, which the forward saved; the mean may be absent */
     i64 slots; /* operands in use: later ones are absent, or have one element */
     host_real epsilon, momentum;
 };

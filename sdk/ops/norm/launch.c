@@ -334,13 +334,23 @@ enum bp_status portable_normalize_grad_prepare(void *self, const struct bp_prep 
 
     (void)self;
     for (uint32_t i = 1; i < prep->n_out; i++) any |= prep->out[i] != NULL;
+    any &= !prep->in[3]; /* saved statistics */
     return portable_needs(out, any ? 16 * groups_of(&axes) : 0);
 }
 
-static void norm_workspace(struct portable *p, const struct bp_launch *launch, bool has, i64 offset)
+/* Adds the operands mean and r of each group: saved ones, which are inputs from 3 on, or, where the
+ * gradients of parameters are wanted, the workspace. */
+static void grad_stats(struct portable *p, const struct bp_launch *launch, bool any, i64 groups)
 {
-    if (has) portable_workspace(p, launch, (size_t)offset);
-    else portable_view(p, NULL);
+    bool saved = launch->in[3] != NULL, centred = launch->n_in > 4; /* else it is rms_norm */
+
+    if (saved || !any) {
+        portable_view(p, centred ? launch->in[3] : NULL);
+        portable_view(p, launch->in[centred ? 4 : 3]);
+    } else {
+        portable_workspace(p, launch, 0);
+        portable_workspace(p, launch, 8 * (size_t)groups);
+    }
 }
 
 /* Computes gradients of parameters: the elements that share a parameter are a group. */
@@ -350,7 +360,7 @@ static enum bp_status params_grad(const struct bp_launch *launch, struct axes *a
     const struct bp_view *dscale = launch->out[1],
                          *dbias = launch->n_out > 2 ? launch->out[2] : NULL;
     enum portable_type type = portable_type(launch->in[0]->dtype);
-    i64 bytes = 8 * groups_of(axes);
+    i64 groups = groups_of(axes);
     struct normalize_params_args args;
 
     for (int i = 0; i < axes->n; i++)
@@ -366,8 +376,7 @@ static enum bp_status params_grad(const struct bp_launch *launch, struct axes *a
     portable_view(&p, dbias);
     portable_view(&p, launch->in[0]);
     portable_view(&p, launch->in[2]);
-    portable_workspace(&p, launch, 0);
-    portable_workspace(&p, launch, (size_t)bytes);
+    grad_stats(&p, launch, true, groups);
     return portable_run(launch, &p);
 }
 
@@ -383,21 +392,26 @@ enum bp_status portable_normalize_grad(const struct bp_launch *launch)
     like_x(&axes, NORM_Y, launch->out[0], &cut);
     like_x(&axes, NORM_DY, dy, &cut);
     like_params(&axes, NORM_SCALE, scale);
-    like_dense(&axes, NORM_MEAN);
-    like_dense(&axes, NORM_R);
+    if (launch->in[3]) {
+        like_stats(&axes, NORM_MEAN, cut.kind == KIND_rms ? NULL : launch->in[3]);
+        like_stats(&axes, NORM_R, launch->in[cut.kind == KIND_rms ? 3 : 4]);
+    } else {
+        like_dense(&axes, NORM_MEAN);
+        like_dense(&axes, NORM_R);
+    }
     args.p = plan_of(&axes, cut.kind == KIND_batch
                                 ? ((const struct bp_batch_norm_grad_attrs *)launch->attrs)->epsilon
                                 : epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
+    args.p.saved = launch->in[3] != NULL;
     struct portable p = PORTABLE(norm, normalize_grad, portable_type(x->dtype), args, args.p.teams,
                                  2 * team_work(&args.p));
     portable_view(&p, launch->out[0]);
     portable_view(&p, x);
     portable_view(&p, scale);
     portable_view(&p, dy);
-    norm_workspace(&p, launch, any, 0);
-    norm_workspace(&p, launch, any, 8 * groups_of(&axes));
+    grad_stats(&p, launch, any, groups_of(&axes));
     status = portable_run(launch, &p);
     return status || !any ? status : params_grad(launch, &axes, cut.kind == KIND_batch);
 }

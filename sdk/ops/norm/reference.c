@@ -117,6 +117,21 @@ static struct group *ref_norm_measure(const struct lists *l, const long double *
     return g;
 }
 
+/* Statistics that the forward saved are exact inputs: the mean if it is subtracted, then r. */
+static struct group *ref_norm_saved(const struct lists *l, const struct ref_array *saved)
+{
+    struct group *g = calloc((size_t)l->groups + 1, sizeof *g);
+
+    if (!g) abort();
+    for (int64_t i = 0; i < l->count; i++) g[l->group[i]].n++;
+    for (int64_t k = 0; k < l->groups; k++) {
+        g[k].centred = l->centre;
+        g[k].mean = l->centre ? saved[0].v[k] : 0;
+        g[k].r = saved[l->centre].v[k];
+    }
+    return g;
+}
+
 static void ref_norm_put(struct ref_array *out, int64_t i, long double value, long double bound)
 {
     out->v[i] = value;
@@ -288,6 +303,8 @@ static struct sums *add_up(const struct lists *l, const struct group *g, const l
         s[k].off_all = l->centre ? ref_growth(g[k].n) * s[k].size / n + fabsl(s[k].all) : 0;
         s[k].along /= n;
         s[k].off_along /= n;
+        /* The division by n. If r is not exact, its error leaves room for that. */
+        if (g[k].relative == 0) s[k].off_along += fabsl(s[k].along);
     }
     return s;
 }
@@ -338,7 +355,7 @@ static void put_params(const struct lists *l, const struct group *g, const struc
 static void ref_norm_gradient(struct lists l, const struct ref_array *in, uint32_t dtype, int rank,
                               const int64_t *shape, struct ref_array *out)
 {
-    struct group *g = ref_norm_measure(&l, in->v);
+    struct group *g = in[3].type ? ref_norm_saved(&l, &in[3]) : ref_norm_measure(&l, in->v);
 
     put_dx(&l, g, in, &out[0]);
     put_params(&l, g, in, dtype, rank, shape, &out[1]);

@@ -75,6 +75,28 @@ static enum bp_status expect_all(const struct bp_invocation *inv, uint32_t first
     return BP_OK;
 }
 
+/* Checks the saved statistics of a gradient, inputs from 3 on: all are absent, or each has this
+ * shape and the dtype that the operator computes in. */
+static enum bp_status norm_saved(const struct bp_invocation *inv, const struct bp_type *shape)
+{
+    const struct bp_opinfo *op = &inv->row->info;
+    uint32_t dtype = norm_statistic(bp_invocation_in(inv, 0)->dtype);
+
+    for (uint32_t i = 3; i < op->n_in; i++) {
+        const struct bp_view *saved = bp_invocation_in(inv, i);
+        if (!saved != !bp_invocation_in(inv, 3))
+            return bp_error(BP_ERR_INVALID, "%s: of inputs %s and %s, one is absent: pass both or "
+                                            "neither", op->name, op->in[3].name, op->in[4].name);
+        if (!saved) continue;
+        TRY(bp_shape_expect(inv, i, shape));
+        if (saved->dtype != dtype)
+            return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s with x of %s",
+                            op->name, op->in[i].name, bp_dtype_name(saved->dtype),
+                            bp_dtype_name(dtype), bp_dtype_name(bp_invocation_in(inv, 0)->dtype));
+    }
+    return BP_OK;
+}
+
 /* Sets `out` to the shape of the axes begin to end - 1 of x. */
 static void norm_part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struct bp_type *out)
 {
@@ -121,11 +143,14 @@ enum bp_status bp_infer_rms_norm(struct bp_invocation *inv)
 static enum bp_status rows_grad(struct bp_invocation *inv, int64_t at, double epsilon)
 {
     const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type saved = {0};
     uint32_t axis;
 
     TRY(norm_rows(inv, at, epsilon, 1));
     TRY(bp_shape_axis(inv, at, x->rank, &axis));
     TRY(bp_shape_expect(inv, 2, &inv->out[0]));
+    norm_part_of(x, 0, axis, &saved);
+    TRY(norm_saved(inv, &saved));
     for (uint32_t i = 1; i < inv->n_out; i++) {
         norm_part_of(x, axis, x->rank, &inv->out[i]);
         inv->out[i].dtype = x->dtype;
@@ -197,6 +222,7 @@ enum bp_status bp_infer_group_norm_grad(struct bp_invocation *inv)
     const struct bp_view *x = bp_invocation_in(inv, 0);
 
     TRY(norm_groups(inv, a->groups, a->epsilon));
+    TRY(norm_saved(inv, &(struct bp_type){.rank = 2, .shape = {x->shape[0], a->groups}}));
     for (uint32_t i = 1; i < 3; i++) norm_part_of(x, 1, 2, &inv->out[i]);
     return bp_shape_expect(inv, 2, &inv->out[0]);
 }
@@ -245,6 +271,7 @@ enum bp_status bp_infer_batch_norm_train(struct bp_invocation *inv)
 enum bp_status bp_infer_batch_norm_grad(struct bp_invocation *inv)
 {
     TRY(norm_batch(inv, ((const struct bp_batch_norm_grad_attrs *)inv->attrs)->epsilon, 1));
+    TRY(norm_saved(inv, &inv->out[1])); /* as parameters: one number for each channel */
     return bp_shape_expect(inv, 2, &inv->out[0]);
 }
 
@@ -297,6 +324,25 @@ static struct normalised norm_normalize(struct bp_compose *c, const struct folde
     }
     n.variance = mean_of(c, f, MAKE(c, mul, NULL, n.h, n.h));
     n.r = MAKE(c, rsqrt, NULL, bp_compose_scale(c, n.variance, 1, f->epsilon));
+    n.h = MAKE(c, mul, NULL, n.h, n.r);
+    return n;
+}
+
+/* As norm_normalize, with statistics that a forward saved. */
+static struct normalised norm_with_saved(struct bp_compose *c, const struct folded *f,
+                                         struct bp_tensor *x, struct bp_tensor *mean,
+                                         struct bp_tensor *r)
+{
+    int64_t rows[4] = {f->shape[0], f->shape[1], 1, 1}, batch[4] = {1, 1, f->shape[2], 1};
+    const int64_t *shape = f->by_batch ? batch : rows;
+    struct normalised n = {0};
+
+    n.h = as_folded(c, f, x);
+    if (f->centre) {
+        n.mean = bp_compose_reshape(c, mean, 4, shape);
+        n.h = MAKE(c, sub, NULL, n.h, n.mean);
+    }
+    n.r = bp_compose_reshape(c, r, 4, shape);
     n.h = MAKE(c, mul, NULL, n.h, n.r);
     return n;
 }
@@ -430,13 +476,14 @@ enum bp_status bp_decompose_batch_norm_train(struct bp_decomposition *e)
 }
 
 /* Sets dx = r (g - mean(g) - h mean(g h)), and the gradients of parameters with this shape and
- * dtype. */
+ * dtype. Saved statistics are inputs from 3 on: the mean if it is subtracted, then r. */
 static enum bp_status expand_grad(struct bp_decomposition *e, const struct folded *f, uint32_t rank,
                                   const int64_t *shape, uint32_t dtype)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *dy = as_folded(&c, f, e->in[2]), *g, *dx;
-    struct normalised n = norm_normalize(&c, f, x);
+    struct normalised n = e->in[3] ? norm_with_saved(&c, f, x, e->in[3], e->in[f->centre ? 4 : 3])
+                                   : norm_normalize(&c, f, x);
 
     g = norm_scaled(&c, f, dy, e->in[1], NULL);
     dx = MAKE(&c, mul, NULL, n.h, mean_of(&c, f, MAKE(&c, mul, NULL, g, n.h)));
@@ -488,16 +535,22 @@ enum bp_status bp_decompose_batch_norm_grad(struct bp_decomposition *e)
     return expand_grad(e, &f, 1, x->shape + 1, norm_statistic(x->view.dtype));
 }
 
-/* Builds gradients: operator `row` (x, scale, dy) returns those of x, scale and bias. */
-static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, const void *attrs)
+/* Builds gradients: operator `row` (x, scale, dy, statistics) returns those of x, scale and bias.
+ * The n statistics are outputs from `first` on: they are saved if the forward call has all. */
+static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, const void *attrs,
+                             uint32_t first, uint32_t n)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
-    struct bp_tensor *in[] = {g->in[0], g->in[1], g->dy[0]}, *out[3] = {NULL};
-    uint32_t want = 1;
+    struct bp_tensor *in[5] = {g->in[0], g->in[1], g->dy[0]}, *out[3] = {NULL};
+    uint32_t want = 1, n_in = 3;
 
     if (!g->dy[0]) return bp_compose_end(&c);
     for (uint32_t i = 1; i < 3 && i < g->n_in; i++) want |= (uint32_t)g->want[i] << i;
-    bp_compose_outputs(&c, row, attrs, in, 3, want, out);
+    while (n_in < 3 + n && g->out[first + n_in - 3]) {
+        in[n_in] = g->out[first + n_in - 3];
+        n_in++;
+    }
+    bp_compose_outputs(&c, row, attrs, in, n_in == 3 + n ? n_in : 3, want, out);
     for (uint32_t i = 0; i < 3 && i < g->n_in; i++)
         if (g->want[i]) bp_compose_keep(&c, out[i], &g->dx[i]);
     return bp_compose_end(&c);
@@ -510,17 +563,17 @@ _Static_assert(sizeof(struct bp_layer_norm_attrs) == sizeof(struct bp_layer_norm
 
 enum bp_status bp_grad_layer_norm(struct bp_grad *g)
 {
-    return by_row(g, BP_ROW_layer_norm_grad, g->attrs);
+    return by_row(g, BP_ROW_layer_norm_grad, g->attrs, 1, 2);
 }
 
 enum bp_status bp_grad_rms_norm(struct bp_grad *g)
 {
-    return by_row(g, BP_ROW_rms_norm_grad, g->attrs);
+    return by_row(g, BP_ROW_rms_norm_grad, g->attrs, 1, 1);
 }
 
 enum bp_status bp_grad_group_norm(struct bp_grad *g)
 {
-    return by_row(g, BP_ROW_group_norm_grad, g->attrs);
+    return by_row(g, BP_ROW_group_norm_grad, g->attrs, 1, 2);
 }
 
 enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
@@ -528,7 +581,17 @@ enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
     const struct bp_batch_norm_train_attrs *f = g->attrs;
     struct bp_batch_norm_grad_attrs a = {.size = sizeof a, .epsilon = f->epsilon};
 
-    return by_row(g, BP_ROW_batch_norm_grad, &a);
+    return by_row(g, BP_ROW_batch_norm_grad, &a, 3, 2);
+}
+
+/* The gradient of a gradient. Saved statistics depend on x, and the forward's rule takes them for
+ * constants: so the statistics are computed from x again, and differentiated here. */
+enum bp_status bp_grad_normalize_grad(struct bp_grad *g)
+{
+    struct bp_grad without = *g;
+
+    without.n_in = 3;
+    return g->expanded(&without);
 }
 
 static enum bp_status check_number(const struct bp_invocation *inv, const char *name, double value,
