@@ -112,11 +112,11 @@ KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, 
     }
 }
 
-/* Normalises a row of `vectors` vectors. The count is a constant where this is inlined, so that the
- * row stays in registers. */
-KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, int vectors,
-                                                     elem *y, const elem *x, const elem *scale,
-                                                     const elem *bias)
+/* Normalises a row of `vectors` vectors and returns its statistics. The count is a constant where
+ * this is inlined, so that the row stays in registers. */
+KFN __attribute__((always_inline)) struct norm_stats
+norm_vectors(const struct norm_plan *p, int vectors, elem *y, const elem *x, const elem *scale,
+             const elem *bias)
 {
     norm_vec v[NORM_SHORT], sum[4] = {{0}}, square[4] = {{0}};
     struct norm_stats s;
@@ -135,24 +135,26 @@ KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, 
         if (bias) h += norm_load(bias + k * NORM_LANES);
         norm_store(y + k * NORM_LANES, h);
     }
+    return s;
 }
 
-/* Returns whether the row has one of these lengths and was normalised. */
+/* Returns whether the row has one of these lengths and was normalised; *s: its statistics. */
 KFN int norm_short(const struct norm_plan *p, elem *y, const elem *x, const elem *scale,
-                   const elem *bias)
+                   const elem *bias, struct norm_stats *s)
 {
     switch (p->terms) {
-    case NORM_LANES: norm_vectors(p, 1, y, x, scale, bias); return 1;
-    case 2 * NORM_LANES: norm_vectors(p, 2, y, x, scale, bias); return 1;
-    case 4 * NORM_LANES: norm_vectors(p, 4, y, x, scale, bias); return 1;
-    case 8 * NORM_LANES: norm_vectors(p, 8, y, x, scale, bias); return 1;
+    case NORM_LANES: *s = norm_vectors(p, 1, y, x, scale, bias); return 1;
+    case 2 * NORM_LANES: *s = norm_vectors(p, 2, y, x, scale, bias); return 1;
+    case 4 * NORM_LANES: *s = norm_vectors(p, 4, y, x, scale, bias); return 1;
+    case 8 * NORM_LANES: *s = norm_vectors(p, 8, y, x, scale, bias); return 1;
     default: return 0;
     }
 }
 
-/* Normalises one row of a plan that is `plain` (norm_plan): most of these rows are short. */
-KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, const elem *scale,
-                    const elem *bias)
+/* Normalises one row of a plan that is `plain` (norm_plan): most of these rows are short. Returns
+ * its statistics. */
+KFN struct norm_stats norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x,
+                                 const elem *scale, const elem *bias)
 {
     i64 n = p->terms;
     struct norm_stats s;
@@ -160,7 +162,7 @@ KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, 
 
     x += row * p->stride[NORM_X][0];
     y += row * p->stride[NORM_Y][0];
-    if (norm_short(p, y, x, scale, bias)) return;
+    if (norm_short(p, y, x, scale, bias, &s)) return s;
     if (n <= NORM_BLOCK) {
         if (p->centre) mean = norm_sum_power(x, n, 0, 1) / (acc)n;
         squares = norm_sum_power(x, n, mean, 2);
@@ -174,6 +176,7 @@ KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, 
     } else {
         SIMD for (i64 i = 0; i < n; i++) y[i] = elem_put((elem_get(x[i]) - s.mean) * s.r);
     }
+    return s;
 }
 
 /* Handles groups whose terms are contiguous, or that are neighbours in memory. Returns whether it
@@ -211,7 +214,9 @@ KFN void normalize_groups_team(const struct normalize_groups_args *a, i64 team, 
 
 #ifdef ON_HOST
     if (p->plain) {
-        norm_plain(p, team, y, x, (const elem *)scale, (const elem *)bias);
+        struct norm_stats s = norm_plain(p, team, y, x, (const elem *)scale, (const elem *)bias);
+        if (mean) mean[team * p->stride[NORM_MEAN][0]] = s.mean;
+        if (r) r[team * p->stride[NORM_R][0]] = s.r;
         return;
     }
 #endif

@@ -42,7 +42,7 @@ struct norm_plan {
     i64 wide_params;         /* scale and bias are of type acc, not elem */
     i64 unbiased;
     i64 plain; /* one outer and one inner axis, contiguous terms in all operands, a scale if there
-                  is a bias, and no other operands */
+                  is a bias, and no other operands but mean and r */
     i64 saved; /* a gradient reads mean and r, which the forward saved; the mean may be absent */
     i64 slots; /* operands in use: later ones are absent, or have one element */
     host_real epsilon, momentum;

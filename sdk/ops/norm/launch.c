@@ -180,8 +180,7 @@ static double epsilon_of(enum norm_kind kind, const void *attrs)
     return ((const struct bp_batch_norm_train_attrs *)attrs)->epsilon;
 }
 
-/* Whether a plan is plain (norm_plan). The caller checks that there are no outputs for
- * statistics. */
+/* Whether a plan is plain (norm_plan). */
 static bool is_plain(const struct norm_plan *p, const struct bp_view *scale,
                      const struct bp_view *bias)
 {
@@ -248,7 +247,7 @@ enum bp_status portable_normalize_groups(const struct bp_launch *launch)
     args.p = plan_of(&axes, epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
-    args.p.plain = is_plain(&args.p, v.scale, v.bias) && !v.mean && !v.r;
+    args.p.plain = is_plain(&args.p, v.scale, v.bias);
     if (cut.kind != KIND_batch && portable_has_blocks(launch->self, launch->device) &&
         norm_rows(&args.p, v.scale, v.bias, portable_bytes(v.x->dtype), &rows))
         return run_rows(launch, &v, &rows, args.p.groups);
