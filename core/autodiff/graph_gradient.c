@@ -193,6 +193,51 @@ static enum bp_status graph_differentiate(struct work *w, const struct request *
     return BP_OK;
 }
 
+enum { MARK_WANTED = 1, MARK_READ = 2 }; /* depends on an x; a y depends on it */
+
+static bool node_has_mark(const uint32_t *value, uint32_t n, const uint8_t *mark, uint8_t bit)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (value[i] != BP_NO_VALUE && mark[value[i]] & bit) return true;
+    return false;
+}
+
+static void node_set_mark(const uint32_t *value, uint32_t n, uint8_t *mark, uint8_t bit)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (value[i] != BP_NO_VALUE) mark[value[i]] |= bit;
+}
+
+/* Lets the nodes between x and y return the optional outputs that their gradient rules read, such
+ * as statistics, so that the gradient does not compute them again. A node with a chosen kernel does
+ * not change: the kernel may not have these outputs. */
+static enum bp_status graph_save_outputs(struct bp_graph *g, const struct request *request,
+                                         size_t n_y, size_t n_x)
+{
+    uint8_t *mark = calloc(g->n_value + 1, 1);
+    enum bp_status status = BP_OK;
+
+    if (!mark) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
+    for (size_t i = 0; i < n_x; i++) mark[request->x[i]] |= MARK_WANTED;
+    for (size_t i = 0; i < n_y; i++) mark[request->y[i]] |= MARK_READ;
+    for (uint32_t n = 0; n < g->n_node; n++)
+        if (node_has_mark(g->node[n].in, g->node[n].n_in, mark, MARK_WANTED))
+            node_set_mark(g->node[n].out, g->node[n].n_out, mark, MARK_WANTED);
+    for (uint32_t n = g->n_node; n-- > 0 && status == BP_OK;) {
+        const struct bp_node *node = &g->node[n];
+        uint32_t saves = node->kernel ? 0 : node->row->saves;
+        if (!node_has_mark(node->in, node->n_in, mark, MARK_WANTED) ||
+            !node_has_mark(node->out, node->n_out, mark, MARK_READ))
+            continue;
+        node_set_mark(node->in, node->n_in, mark, MARK_READ);
+        for (uint32_t i = 0; i < node->n_out && status == BP_OK; i++)
+            if (saves >> i & 1 && node->out[i] == BP_NO_VALUE)
+                status = bp_graph_add_output(g, n, i);
+    }
+    free(mark);
+    return status;
+}
+
 /* Records the gradients; all arguments are valid. The given dy become values of the graph first. */
 static enum bp_status graph_record_gradients(struct bp_graph *graph, struct bp_tensor *const *dy,
                                              size_t n_y, size_t n_x, struct request *request,
@@ -205,6 +250,7 @@ static enum bp_status graph_record_gradients(struct bp_graph *graph, struct bp_t
         request->dy[i] = BP_NO_VALUE;
         if (dy[i]) TRY(bp_graph_value_of(graph, dy[i], &request->dy[i]));
     }
+    TRY(graph_save_outputs(graph, request, n_y, n_x));
     w = calloc(1, sizeof *w);
     if (!w) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
     w->n_node = graph->n_node;

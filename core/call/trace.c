@@ -174,6 +174,33 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_invoca
     return BP_OK;
 }
 
+enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32_t i)
+{
+    struct bp_node *to = &graph->node[node];
+    struct bp_invocation inv = {0};
+    struct bp_value *v;
+    enum bp_status status;
+    char name[NAME_MAX_OWN];
+
+    bp_node_invocation(graph, to, NULL, &inv);
+    for (uint32_t k = 0; k < to->n_in; k++)
+        if (to->in[k] != BP_NO_VALUE) inv.in[k] = &graph->value[to->in[k]].type->view;
+    TRY(to->row->infer(&inv));
+    TRY(add_value(graph, &inv.out[i], BP_VALUE_RESULT));
+    v = &graph->value[graph->n_value - 1];
+    v->node = node;
+    v->output = i;
+    own_name(graph, to->name, i, name);
+    status = bp_graph_give_name(graph, v, name);
+    if (status) {
+        drop_value(graph);
+        return status;
+    }
+    to->out[i] = graph->n_value - 1;
+    to->want |= 1u << bp_out_port(to->row, to->out_at, i);
+    return BP_OK;
+}
+
 static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *inv,
                                struct bp_tensor *const *in, struct bp_tensor **out)
 {

@@ -84,6 +84,9 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
 enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
                               struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
+/* Lets a node return the optional output i, which its call left out: adds the value. */
+enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32_t i);
+
 /* Returns the value that a symbolic tensor represents; a real tensor becomes a constant. */
 enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
                                  uint32_t *out_value);

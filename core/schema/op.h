@@ -31,6 +31,7 @@ struct bp_opdef {
     enum bp_status (*decompose)(struct bp_decomposition *expansion); /* NULL: a kernel is needed */
     bool bound, random; /* stated in the definition */
     uint8_t keeps;      /* LAYOUT_FROM: the number of inputs */
+    uint8_t saves;      /* SAVES: a bit for each optional output that `grad` reads */
     /* Derived by bp_opdef_derive. key_words: a bit for each 8 bytes of the attribute struct that
      * are KEY, except lists. */
     bool has_run, has_lists, has_host, has_groups, is_view, updates;

@@ -74,6 +74,7 @@
 #define DECOMPOSE(rule) .decompose = bp_decompose_##rule,
 #define DYNAMIC_EXTENT(axis) .info.bound_axis = axis, .bound = true,
 #define LAYOUT_FROM(inputs) .keeps = inputs,
+#define SAVES(bits) .saves = bits,
 #define RANDOM(draws) .random = true,
 #define ALIAS(names) .info.alias = names,
 #define DOC(text) .info.doc = text

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gradient_graph.c: tests recorded gradients of matmul with operands of one axis: they run
- * like eager ones, and are differentiated again, node by node, eagerly and recorded.
+/* test_gradient_graph.c: tests recorded gradients. Those of norms read the statistics that the
+ * recorded forward computes. Those of matmul with operands of one axis run like eager ones, and are
+ * differentiated again, node by node, eagerly and recorded.
  *
  * The numbers are small integers, so that each sum is exact in any order. With c = a b and dc its
  * gradient, da and db are linear in dc. For L = sum(u da) + sum(v db) it follows that
@@ -8,7 +9,9 @@
  *     dL/da = the gradient of a v in a,  dL/db = that of u b in b,  dL/d(dc) = u b + a v. */
 #include "fixture.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_VALUES = 64, MAX_COUNT = 64, A = 0, B = 1, DC = 2, U = 3, V = 4, INPUTS = 5 };
 
@@ -263,5 +266,130 @@ Test(gradient_graph, matmul_of_every_pair_of_ranks)
     struct fixture f = fixture_init();
 
     for (int pair = 0; pair < PAIRS; pair++) check_pair(&f, pair);
+    fixture_finish(&f);
+}
+
+/* Norms, the number of inputs and outputs of their calls, and of saved statistics. */
+static const struct norm {
+    const char *op, *grad;
+    size_t n_in, n_out;
+    uint32_t saved;
+} norms[] = {
+    {"layer_norm", "layer_norm_grad", 1, 1, 2},
+    {"rms_norm", "rms_norm_grad", 1, 1, 1},
+    {"group_norm", "group_norm_grad", 1, 1, 2},
+    {"batch_norm_train", "batch_norm_grad", 5, 3, 2},
+};
+
+/* Returns the only node of an operator. */
+static struct bp_node_info only_node(struct bp_graph *graph, const char *op)
+{
+    struct bp_graph_info info = {.size = sizeof info};
+    struct bp_node_info found = {.size = sizeof found};
+    uint32_t n = 0;
+
+    OK(bp_graph_get_info(graph, &info));
+    for (uint32_t i = 0; i < info.nodes; i++) {
+        struct bp_node_info node = {.size = sizeof node};
+        OK(bp_graph_node(graph, i, &node));
+        if (strcmp(node.op, op)) continue;
+        found = node;
+        n++;
+    }
+    cr_assert_eq(n, 1, "%u nodes are %s, expected 1", n, op);
+    return found;
+}
+
+/* Records a norm of in[0], with in[1] and in[2] as running statistics. */
+static void record_norm(struct bp_scope *scope, const struct norm *norm,
+                        struct bp_tensor *const *in, struct bp_tensor **out)
+{
+    struct bp_tensor *const five[5] = {in[0], NULL, NULL, in[1], in[2]};
+    struct bp_arg arg[5];
+    struct bp_call call = {.size = sizeof call, .op = norm->op, .in = arg, .n_in = norm->n_in};
+
+    for (size_t i = 0; i < norm->n_in; i++) arg[i] = (struct bp_arg){&five[i], five[i] != NULL};
+    OK(bp_call_run(scope, &call, out, norm->n_out, NULL));
+}
+
+/* Checks that the gradient reads statistics of the forward, and runs like one that does not. */
+static void check_saved(struct fixture *f, const struct norm *norm)
+{
+    static const double expected_within = 1e-12;
+    int64_t shape[2] = {4, 6};
+    struct bp_tensor *in[4], *real[4], *out[3] = {NULL}, *other[3] = {NULL}, *dx = NULL;
+    struct bp_tensor *got = NULL, *dy, *expected = NULL;
+    struct bp_graph *graph;
+    struct bp_node_info node;
+    double x[24], y[24];
+
+    OK(bp_graph_create(f->core, &graph));
+    for (int i = 0; i < 4; i++) {
+        uint32_t rank = i == 1 || i == 2 ? 1 : 2;
+        real[i] = gradient_graph_numbers(f, rank, shape + 2 - rank);
+        OK(bp_graph_input(graph, NULL, BP_F64, rank, shape + 2 - rank, &in[i]));
+    }
+    record_norm(bp_graph_scope(graph), norm, in, out);
+    dy = in[3];
+    OK(bp_graph_gradient(graph, out, &dy, 1, in, 1, &dx));
+    node = only_node(graph, norm->grad);
+    for (uint32_t i = 3; i < 3 + norm->saved; i++) {
+        struct bp_value_info value = {.size = sizeof value};
+        struct bp_node_info from = {.size = sizeof from};
+        cr_assert_neq(node.in[i], UINT32_MAX, "%s: input %u is absent", norm->grad, i);
+        OK(bp_graph_value(graph, node.in[i], &value));
+        OK(bp_graph_node(graph, value.node, &from));
+        cr_assert_str_eq(from.op, norm->op);
+        cr_assert_eq(from.out[from.n_out - norm->saved + i - 3], node.in[i]);
+    }
+    record_norm(bp_graph_scope(graph), norm, in, other); /* no gradient of this one */
+    OK(bp_graph_output(graph, dx, NULL));
+    OK(bp_graph_run(graph, f->stream, real, 4, &got, 1));
+    {
+        struct bp_arg arg[5] = {{&real[0], 1}, {NULL, 0}, {&real[3], 1}};
+        struct bp_call call = {.size = sizeof call, .op = norm->grad, .in = arg, .n_in = 3};
+        OK(bp_call_run(f->scope, &call, &expected, 1, NULL));
+    }
+    OK(bp_tensor_read(f->stream, got, x, sizeof x));
+    OK(bp_tensor_read(f->stream, expected, y, sizeof y));
+    for (int i = 0; i < 24; i++)
+        cr_assert(fabs(x[i] - y[i]) <= expected_within, "%s: element %d is %g, expected %g",
+                  norm->grad, i, x[i], y[i]);
+    gradient_graph_destroy(in, 4);
+    gradient_graph_destroy(real, 4);
+    gradient_graph_destroy(out, 3);
+    gradient_graph_destroy(other, 3);
+    bp_tensor_destroy(dx);
+    bp_tensor_destroy(got);
+    bp_tensor_destroy(expected);
+    bp_graph_destroy(graph);
+}
+
+Test(gradient_graph, norms_save_statistics_for_their_gradients)
+{
+    struct fixture f = fixture_init();
+
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) check_saved(&f, &norms[i]);
+    fixture_finish(&f);
+}
+
+/* A node that is not between x and y keeps its outputs. */
+Test(gradient_graph, other_norms_save_nothing)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x, *a = NULL, *b = NULL, *dx = NULL;
+    struct bp_graph *graph;
+    struct bp_node_info node;
+
+    OK(bp_graph_create(f.core, &graph));
+    OK(bp_graph_input(graph, NULL, BP_F64, 2, (int64_t[]){4, 6}, &x));
+    OK(bp_op_layer_norm(bp_graph_scope(graph), x, NULL, NULL, NULL, &a, NULL, NULL));
+    OK(bp_op_neg(bp_graph_scope(graph), x, &b));
+    OK(bp_graph_gradient(graph, &b, &x, 1, &x, 1, &dx));
+    node = only_node(graph, "layer_norm");
+    cr_assert_eq(node.out[1], UINT32_MAX);
+    cr_assert_eq(node.out[2], UINT32_MAX);
+    gradient_graph_destroy((struct bp_tensor *[]){x, a, b, dx}, 4);
+    bp_graph_destroy(graph);
     fixture_finish(&f);
 }

@@ -70,6 +70,8 @@ BP_API enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *str
  *
  * The graph does not run: nodes are appended to it, made by the operators' gradient rules, and
  * these nodes are recorded calls like any other. Gradients of gradients are therefore another call.
+ * Nodes between an x and a y may return more of their operators' optional outputs afterwards: those
+ * that gradient rules read, such as the statistics of norms.
  * Values that are neither floats nor complex (indices, masks, counts) do not change with x: no
  * gradient passes through them.
  *

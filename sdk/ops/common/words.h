@@ -88,6 +88,9 @@
 #ifndef DYNAMIC_EXTENT
 #define DYNAMIC_EXTENT(axis)
 #endif
+#ifndef SAVES
+#define SAVES(bits)
+#endif
 #ifndef LAYOUT_FROM
 #define LAYOUT_FROM(inputs)
 #endif

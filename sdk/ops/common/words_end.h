@@ -31,6 +31,7 @@
 #undef DECOMPOSE
 #undef DYNAMIC_EXTENT
 #undef LAYOUT_FROM
+#undef SAVES
 #undef RANDOM
 #undef REF
 #undef CASES
