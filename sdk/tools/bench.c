@@ -310,6 +310,7 @@ static int bench_run_row(struct bench *bench, struct bp_device *device, const ch
     bench->results = cJSON_CreateArray();
     bp_table_init(&bench->table, 7, headings);
     run_both(bench);
+    bench_compile(bench);
     bench_streams(bench);
     bench_copies(bench);
     bench_compute(bench);

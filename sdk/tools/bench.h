@@ -95,6 +95,7 @@ bool bench_kernel_run(void *kernel); /* a bench_body */
 void bench_calls(struct bench *bench);   /* bench_calls.c: overhead of launches */
 void bench_many(struct bench *bench);    /* bench_many.c: calls of many signatures */
 void bench_program(struct bench *bench); /* bench_program.c: programs */
+void bench_compile(struct bench *bench); /* bench_compile.c: compiling programs */
 void bench_memory(struct bench *bench);  /* bench_memory.c: allocation */
 void bench_copies(struct bench *bench);  /* bench_copies.c: copies */
 void bench_streams(struct bench *bench); /* bench_streams.c: two threads */

@@ -14,6 +14,7 @@ import types
 import numpy
 
 import bench_models
+import bench_programs
 import intel_opencl
 import mutants
 import onednn3
@@ -330,6 +331,10 @@ CHECKS = {
         "good", "crash", "good", "late", "large", "peak", "good") == [
             "outputs", "crash", "outputs", "late", "memory", "memory", "outputs"],
     "a crash with its messages": crash_is_told,
+    "rows of programs in their units": lambda: [bench_programs.line_of(name, 2, row).split(" | ")[2:] for name, row in (
+        ("compile/ResNet-50", {"value": 31e6, "low": 3e7, "high": 32e6}),
+        ("program/8 elementwise", {"value": 50, "ratio": 1.1, "ratio_low": 1, "ratio_high": 1.2}))] == [
+            ["31.00 (30.00 - 32.00): missed", "ms", "30.00 |"], ["1.10 (1.00 - 1.20)", "of a copy's time", "1.15 |"]],
     "plans of the library": lambda: of_plans(["ok - a", "ok - b", "ok - c"]) == (3, 0, 0),
     "plans of the library that fail": lambda: of_plans(["ok - a", "not ok - b", "ok - c"]) == (2, 1, 0),
     "plans that are not of the library": lambda: of_plans(["ok - a", "ok - b # SKIP no plan", "ok - c"]) == (2, 1, 0),
