@@ -28,6 +28,7 @@ import run  # noqa: E402
 
 import bench_models  # noqa: E402
 import bench_programs  # noqa: E402
+import bench_training  # noqa: E402
 import bench_xpu  # noqa: E402
 import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
@@ -39,9 +40,9 @@ import slow_operators  # noqa: E402
 
 BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer whose environment it takes, its module
            "models": ("real-models", bench_models), "programs": ("real-models", bench_programs),
-           "xpu": ("real-models", bench_xpu)}
+           "xpu": ("real-models", bench_xpu), "training": ("training", bench_training)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3,
-           "intel-opencl": intel_opencl}
+           "intel-opencl": intel_opencl, "training": bench_training}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")

@@ -15,6 +15,7 @@ import numpy
 
 import bench_models
 import bench_programs
+import bench_training
 import intel_opencl
 import mutants
 import onednn3
@@ -247,6 +248,11 @@ def committed_lists_fit():
             and all(len(inputs) == 3 for _, inputs in real_models.MODELS.values()))
 
 
+def trained(got, expected):
+    """Why four equal parameters of `got`, which were 1 before the steps, are wrong, or None."""
+    return bench_training.difference("w", bench_training.RELU, numpy.ones(4), numpy.full(4, got), expected)
+
+
 CHECKS = {
     "peers that pass": lambda: tested(True, True) == (2, 0, 0, 1, 0, "2 passed, 0 failed, 0 skipped"),
     "a registry that cannot be reached": lambda: tested(False, True) == (0, 0, 2, 1, 0, "0 passed, 0 failed, 2 skipped"),
@@ -335,6 +341,9 @@ CHECKS = {
         ("compile/ResNet-50", {"value": 31e6, "low": 3e7, "high": 32e6}),
         ("program/8 elementwise", {"value": 50, "ratio": 1.1, "ratio_low": 1, "ratio_high": 1.2}))] == [
             ["31.00 (30.00 - 32.00): missed", "ms", "30.00 |"], ["1.10 (1.00 - 1.20)", "of a copy's time", "1.15 |"]],
+    "results of training": lambda: [trained(got, numpy.full(4, 2.0)) is None for got in (
+        2.0, 2.019, 1.98, 2.03, 1.96, float("nan"), 1.0)] == [True] * 3 + [False] * 4,
+    "training that changes nothing": lambda: "left it" in trained(1.0, numpy.ones(4)),
     "plans of the library": lambda: of_plans(["ok - a", "ok - b", "ok - c"]) == (3, 0, 0),
     "plans of the library that fail": lambda: of_plans(["ok - a", "not ok - b", "ok - c"]) == (2, 1, 0),
     "plans that are not of the library": lambda: of_plans(["ok - a", "ok - b # SKIP no plan", "ok - c"]) == (2, 1, 0),
