@@ -94,3 +94,28 @@ Test(threads, do_not_change_results)
     fixture_finish(&one);
     fixture_finish(&four);
 }
+
+/* A vector times a matrix is divided by terms, and with more threads also by results. */
+Test(threads, do_not_change_a_product_of_a_vector)
+{
+    enum { K = 331, N = 1203, WIDEST = 7 };
+    static float x[K], matrix[K * N], y[WIDEST + 1][N];
+
+    for (int i = 0; i < K; i++) x[i] = (float)(i % 89) * 0.013f - 0.5f;
+    for (int i = 0; i < K * N; i++) matrix[i] = (float)(i % 977) * 0.001f - 0.4f;
+    for (uint32_t width = 1; width <= WIDEST; width++) {
+        struct fixture f = fixture_of(width);
+        struct bp_tensor *a = tensor_of(&f, BP_F32, 2, SHAPE(1, K), x),
+                         *b = tensor_of(&f, BP_F32, 2, SHAPE(K, N), matrix), *product = NULL;
+        OK(bp_op_matmul(f.scope, a, b, NULL, &product));
+        OK(bp_tensor_read(f.stream, product, y[width], sizeof *y));
+        bp_tensor_destroy(a), bp_tensor_destroy(b), bp_tensor_destroy(product);
+        fixture_finish(&f);
+        cr_expect_arr_eq(y[width], y[1], sizeof *y, "with %u threads", width);
+    }
+    for (int j = 0; j < N; j++) {
+        double sum = 0;
+        for (int i = 0; i < K; i++) sum += (double)x[i] * matrix[i * N + j];
+        cr_expect(y[1][j] - sum < 1e-3 && sum - y[1][j] < 1e-3, "result %d", j);
+    }
+}

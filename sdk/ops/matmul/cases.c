@@ -57,6 +57,8 @@ static const struct {
     {"line", "1x37+37x2100", 0, 0, true},
     {"line", "3x1x9+3x9x2050", 0, 0, false},
     {"line", "2100x37+37", 0, 0, false},
+    {"line.split", "1x331+331x203", 0, 0, true},
+    {"line.split", "1x129+129x1100", 0, 0, false},
     {"line.transpose-a", "38x2100+38x1", 1, 0, false},
     {"line.transpose-b", "1x131+35x131", 0, 1, true},
     {"line.transpose-b", "2x1x131+2x35x131", 0, 1, false},
