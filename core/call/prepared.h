@@ -78,7 +78,7 @@ struct bp_prepared {
     struct bp_constant *constant;
     uint64_t plan_bytes, counted; /* counted: the part counted as device memory */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    char before_types[40]; /* so that the dtype members at a view's end, and the shape behind them,
+    char before_types[32]; /* so that the dtype members at a view's end, and the shape behind them,
                               share a cache line */
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: absent */
 };

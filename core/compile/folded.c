@@ -11,8 +11,11 @@ struct folded {
     const struct bp_device *device;
     struct bp_folded_key key;
     struct bp_tensor *tensor; /* a reference */
-    uint32_t users;
+    uint32_t users, unread; /* unread: of the users, those that do not read the contents again */
+    bool empty;             /* the contents were freed */
 };
+
+enum { DISCARD_MIN = 65536 }; /* bytes; the contents of smaller constants stay */
 
 static pthread_mutex_t folded_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct folded *folded_list;
@@ -22,7 +25,8 @@ static bool same_key(const struct bp_folded_key *a, const struct bp_folded_key *
     return a->n == b->n && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-struct bp_tensor *bp_folded_find(const struct bp_device *device, const struct bp_folded_key *key)
+struct bp_tensor *bp_folded_find(const struct bp_device *device, const struct bp_folded_key *key,
+                                 bool *out_empty)
 {
     struct bp_tensor *found = NULL;
 
@@ -32,6 +36,7 @@ struct bp_tensor *bp_folded_find(const struct bp_device *device, const struct bp
         if (f->device != device || !same_key(&f->key, key)) continue;
         f->users++;
         found = bp_tensor_retain(f->tensor);
+        *out_empty = f->empty;
     }
     pthread_mutex_unlock(&folded_lock);
     return found;
@@ -54,7 +59,65 @@ void bp_folded_keep(const struct bp_device *device, const struct bp_folded_key *
     pthread_mutex_unlock(&folded_lock);
 }
 
-void bp_folded_release(const struct bp_tensor *tensor)
+/* Returns the entry of a tensor, or NULL. The caller holds the lock. */
+static struct folded *folded_of(const struct bp_tensor *tensor)
+{
+    struct folded *f = folded_list;
+
+    while (f && f->tensor != tensor) f = f->next;
+    return f;
+}
+
+static uint64_t folded_bytes(const struct bp_tensor *t)
+{
+    return (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
+}
+
+bool bp_folded_fill(struct bp_tensor *tensor, const struct bp_tensor *from)
+{
+    const struct bp_view *to = &tensor->view;
+    struct folded *f;
+
+    if (from->view.flags & BP_VIEW_STRIDED || from->view.dtype != to->dtype ||
+        from->view.count != to->count)
+        return false;
+    pthread_mutex_lock(&folded_lock);
+    f = folded_of(tensor);
+    if (f && f->empty) {
+        memcpy(to->data, from->view.data, folded_bytes(from));
+        f->empty = false;
+    }
+    pthread_mutex_unlock(&folded_lock);
+    return true;
+}
+
+/* Whether the users are the only ones that can read the memory, which holds the elements in order.
+ * Each user has a reference to the tensor, and so has the list. */
+static bool may_empty(const struct folded *f)
+{
+    struct bp_tensor *t = f->tensor;
+
+    return !f->empty && f->unread == f->users && folded_bytes(t) >= DISCARD_MIN &&
+           !(t->view.flags & BP_VIEW_STRIDED) && atomic_load(&t->refs) == f->users + 1 &&
+           atomic_load(&t->buffer->refs) == 1;
+}
+
+bool bp_folded_end_reads(const struct bp_tensor *tensor)
+{
+    struct folded *f;
+
+    pthread_mutex_lock(&folded_lock);
+    f = folded_of(tensor);
+    if (f) {
+        f->unread++;
+        if (may_empty(f))
+            f->empty = bp_buffer_discard(tensor->buffer, tensor->offset, folded_bytes(tensor));
+    }
+    pthread_mutex_unlock(&folded_lock);
+    return f != NULL;
+}
+
+void bp_folded_release(const struct bp_tensor *tensor, bool unread)
 {
     struct folded *ended = NULL;
 
@@ -62,6 +125,7 @@ void bp_folded_release(const struct bp_tensor *tensor)
     for (struct folded **at = &folded_list; *at; at = &(*at)->next) {
         struct folded *f = *at;
         if (f->tensor != tensor) continue;
+        f->unread -= unread;
         if (!--f->users) {
             *at = f->next;
             ended = f;

@@ -179,9 +179,9 @@ void bp_ir_drop_constants(struct bp_ir *ir)
 {
     for (uint32_t v = 0; v < ir->n_value; v++) {
         struct bp_ir_value *value = &ir->value[v];
-        if (value->folded) bp_folded_release(value->constant);
+        if (value->folded) bp_folded_release(value->constant, value->unread);
         bp_tensor_destroy(value->constant);
-        value->folded = false;
+        value->folded = value->unread = false;
         value->constant = NULL;
     }
 }

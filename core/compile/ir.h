@@ -27,6 +27,7 @@ struct bp_ir_value {
     bool updated;               /* of a root: a node updates its memory */
     bool returned;              /* of a root: an output of the graph lies in its memory */
     bool folded;                /* a constant that the compiler computed: see folded.h */
+    bool unread;                /* a folded constant that launches do not read */
     bool read;                  /* passes have read the contents of the constant */
     struct bp_tensor *constant; /* a reference */
 };

@@ -3,6 +3,7 @@
  * types that its inputs will have, and lists the launches of the prepared calls. */
 #include "lower.h"
 
+#include "folded.h"
 #include "tuner.h"
 
 #include <backplane/ops.h>
@@ -342,6 +343,23 @@ static void choose_row(struct bp_lowering *l)
     if (row) l->inv->prefer = row;
 }
 
+/* Ends the reads of folded constants that only this call reads, of which its plan has a copy. The
+ * steps of other calls read them in more than one launch. */
+static void end_reads(const struct bp_lowering *l, const struct bp_node *node,
+                      const struct bp_prepared *p)
+{
+    struct bp_ir *ir = l->schedule->ir;
+
+    if (p->n_step != 1 || p->step->in || p->step->kind || p->step->transform) return;
+    for (uint32_t i = 0; i < node->n_in && i < 64; i++) {
+        struct bp_ir_value *value;
+        if (node->in[i] == BP_NO_VALUE || !(p->step->plan.unread >> i & 1)) continue;
+        value = &ir->value[bp_ir_same(ir, node->in[i])];
+        if (value->folded && value->uses == 1 && !value->returned && !value->updated)
+            value->unread = bp_folded_end_reads(value->constant);
+    }
+}
+
 static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *node)
 {
     struct bp_schedule *s = l->schedule;
@@ -370,6 +388,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
             bp_lower_set_type(s, s->value[out[i]], &p->type[p->n_in + i].view);
     place_over_inputs(l, node, p, out);
     status = bp_lower_add_call(l, p, l->in, out);
+    if (status == BP_OK) end_reads(l, node, p);
     bp_prepared_release(p);
     return status;
 }

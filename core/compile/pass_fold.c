@@ -171,25 +171,42 @@ static void fold_value(struct folding *f, const struct bp_node *node, uint32_t i
     value->folded = true;
 }
 
+/* Computes the contents of constants again that were freed since another program computed them. */
+static bool fill_kept(struct folding *f, const struct bp_node *node, struct bp_tensor *const *kept)
+{
+    struct bp_tensor *computed[BP_FLAT_MAX];
+    bool good = true;
+
+    if (!node_compute(f, node, computed)) return false;
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        if (kept[i]) good = bp_folded_fill(kept[i], computed[i]) && good;
+        bp_tensor_destroy(computed[i]);
+    }
+    return good;
+}
+
 /* Uses constants that another program has computed. false: not all are there. */
 static bool find_kept(struct folding *f, const struct bp_node *node, struct bp_tensor **out)
 {
     uint32_t found = 0, wanted = 0;
+    bool any_empty = false;
 
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct bp_folded_key key = {0};
+        bool empty = false;
         out[i] = NULL;
         if (node->out[i] == BP_NO_VALUE) continue;
         wanted++;
         key_of_node(f, node, i, &key);
-        out[i] = bp_folded_find(f->stream->device, &key);
+        out[i] = bp_folded_find(f->stream->device, &key, &empty);
         found += out[i] != NULL;
+        any_empty = any_empty || empty;
         free(key.bytes);
     }
-    if (wanted && found == wanted) return true;
+    if (wanted && found == wanted && (!any_empty || fill_kept(f, node, out))) return true;
     for (uint32_t i = 0; i < node->n_out; i++) {
         if (!out[i]) continue;
-        bp_folded_release(out[i]);
+        bp_folded_release(out[i], false);
         bp_tensor_destroy(out[i]);
     }
     return false;
@@ -229,7 +246,7 @@ static void drop_unread(struct bp_ir *ir)
     for (uint32_t v = 0; v < ir->n_value; v++) {
         struct bp_ir_value *value = &ir->value[v];
         if (!value->constant || value->uses) continue;
-        if (value->folded) bp_folded_release(value->constant);
+        if (value->folded) bp_folded_release(value->constant, false);
         value->folded = false;
         bp_tensor_destroy(value->constant);
         value->constant = NULL;

@@ -68,6 +68,21 @@ enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint6
     return BP_OK;
 }
 
+bool bp_buffer_discard(struct bp_buffer *buffer, uint64_t offset, uint64_t size)
+{
+    const struct bp_device *device = buffer->device;
+    const struct bp_plugin_entry *entry = device->entry;
+    const struct bp_span *segment;
+
+    if (!buffer->pool || !buffer->block.n || !size || !device->is_inline || !device->host_visible ||
+        !entry->runtime.memory_discard)
+        return false;
+    segment = buffer->block.span->segment;
+    offset += (uintptr_t)buffer->memory.data - (uintptr_t)segment->raw.data;
+    return entry->runtime.memory_discard(entry->self, device->index, buffer->space, &segment->raw,
+                                         offset, size) == BP_OK;
+}
+
 static void buffer_poll(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;

@@ -79,6 +79,10 @@ void bp_buffer_disown(struct bp_buffer *buffer);
  * other work may reuse it when all work that used it has ended. Never blocks; any thread may call
  * it. */
 void bp_buffer_release(struct bp_buffer *buffer);
+/* Frees the physical memory of size bytes at an offset, whose contents are then undefined; later
+ * writes get memory again. No unfinished work uses the bytes. false: they keep their memory, as
+ * those of devices without inline streams do. */
+bool bp_buffer_discard(struct bp_buffer *buffer, uint64_t offset, uint64_t size);
 static inline void bp_buffer_retain(struct bp_buffer *buffer)
 {
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);

@@ -165,6 +165,7 @@ enum bp_status cpu_conv_own_prepare(void *self, const struct bp_prep *prep, stru
     *p = made;
     out->plan = p;
     out->bytes = sizeof *p + (made.packed ? made.bytes : 0);
+    if (made.packed && BP_HAS(out, unread)) out->unread = UINT64_C(1) << 1;
     out->workspace = made.packed ? 0 : made.bytes;
     out->workspace_alignment = 64;
     return BP_OK;

@@ -34,6 +34,8 @@ enum bp_status cpu_device_properties(void *self, uint32_t device, struct bp_devi
 enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out);
 void cpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
+enum bp_status cpu_memory_discard(void *self, uint32_t device, uint32_t space,
+                                  const struct bp_memory *memory, uint64_t offset, uint64_t size);
 enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free,
                                uint64_t *out_total);
 enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,

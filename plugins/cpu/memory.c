@@ -118,6 +118,23 @@ void cpu_memory_free(void *p, uint32_t device, uint32_t space, const struct bp_m
                         file ? sizeof *allocation : (size_t)allocation->size);
 }
 
+/* Frees the pages of the file; other processes that have mapped it read zeros there. */
+enum bp_status cpu_memory_discard(void *p, uint32_t device, uint32_t space,
+                                  const struct bp_memory *memory, uint64_t offset, uint64_t size)
+{
+    const struct allocation *allocation = memory->handle;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
+
+    (void)p;
+    (void)device;
+    (void)space;
+    if (allocation->fd < 0 || end <= begin ||
+        madvise((char *)allocation->data + begin, end - begin, MADV_REMOVE))
+        return BP_ERR_UNSUPPORTED;
+    return BP_OK;
+}
+
 enum bp_status cpu_memory_export(void *p, uint32_t device, uint32_t space,
                                  const struct bp_memory *memory, int32_t *out_fd,
                                  uint64_t *out_offset)

@@ -307,6 +307,16 @@ static bool onednn_attr_create(const struct onednn *dnnl, dnnl_primitive_attr_t 
     return true;
 }
 
+/* The inputs of which launches read the packed copy. */
+static uint64_t plan_unread(const struct plan *plan)
+{
+    uint64_t unread = 0;
+
+    for (int i = 0; i < plan->tensors - 1; i++)
+        if (plan->tensor[i].pack) unread |= UINT64_C(1) << i;
+    return unread;
+}
+
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out)
 {
@@ -340,6 +350,7 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
     out->workspace = made.workspace;
     out->workspace_alignment = ONEDNN_ALIGNMENT;
     out->bytes = made.packed;
+    if (BP_HAS(out, unread)) out->unread = plan_unread(plan);
     return BP_OK;
 }
 

@@ -43,6 +43,7 @@ static const struct bp_runtime runtime = {
     .synchronize = cpu_synchronize,
     .memory_info = cpu_memory_info,
     .memory_export = cpu_memory_export,
+    .memory_discard = cpu_memory_discard,
 };
 
 static const struct bp_plugin plugin = {

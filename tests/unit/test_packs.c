@@ -117,3 +117,130 @@ Test(packs, the_limit_counts_them)
     bp_tensor_destroy(w);
     fixture_finish(&f);
 }
+
+/* ---- folded filters ---- */
+
+enum { WIDE_FILTERS = 128, WIDE_BYTES = WIDE_FILTERS * WIDE_FILTERS * 9 * (int)sizeof(float) };
+
+/* Programs that read the folded product m = w s, and their graphs. */
+struct refolded {
+    struct fixture f;
+    struct bp_tensor *w, *s, *product;
+};
+
+static struct refolded refolded_init(void)
+{
+    struct refolded r = {.f = fixture_init()};
+
+    r.w = packs_numbers(&r.f, SHAPE(WIDE_FILTERS, WIDE_FILTERS, 3, 3));
+    r.s = packs_numbers(&r.f, SHAPE(WIDE_FILTERS, 1, 1, 1));
+    OK(bp_op_mul(r.f.scope, r.w, r.s, &r.product));
+    OK(bp_tensor_freeze(r.w));
+    OK(bp_tensor_freeze(r.s));
+    return r;
+}
+
+static void refolded_finish(struct refolded *r)
+{
+    bp_tensor_destroy(r->w);
+    bp_tensor_destroy(r->s);
+    bp_tensor_destroy(r->product);
+    fixture_finish(&r->f);
+}
+
+/* Compiles y = conv(x, m), or y = x + m if there is no batch. */
+static struct bp_program *refolded_compile(struct refolded *r, int64_t batch, int64_t side)
+{
+    const int64_t filters[] = {WIDE_FILTERS, WIDE_FILTERS, 3, 3};
+    const int64_t images[] = {batch, WIDE_FILTERS, side, side};
+    struct bp_tensor *x, *m = NULL, *y = NULL;
+    struct bp_program *program;
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(r->f.core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 4, batch ? images : filters, &x));
+    OK(bp_op_mul(bp_graph_scope(graph), r->w, r->s, &m));
+    if (batch) OK(bp_op_conv(bp_graph_scope(graph), x, m, NULL, NULL, &y));
+    else OK(bp_op_add(bp_graph_scope(graph), x, m, &y));
+    OK(bp_graph_output(graph, y, "y"));
+    OK(bp_program_create(graph, r->f.device, &program));
+    bp_tensor_destroy(x), bp_tensor_destroy(m), bp_tensor_destroy(y);
+    bp_graph_destroy(graph);
+    return program;
+}
+
+/* Runs the program and compares its output with the same call on the unfolded product. A sum
+ * has 1152 terms below 0.5 in magnitude; the tolerance is below the bound on its rounding, 0.04. */
+static void refolded_check(struct refolded *r, struct bp_program *program, int64_t batch,
+                           int64_t side)
+{
+    struct bp_tensor *x = batch ? packs_numbers(&r->f, SHAPE(batch, WIDE_FILTERS, side, side))
+                                : packs_numbers(&r->f, SHAPE(WIDE_FILTERS, WIDE_FILTERS, 3, 3));
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_tensor *y[2] = {NULL}, *dense;
+    float *number[2];
+
+    OK(bp_program_run(program, r->f.stream, &x, 1, &y[0], 1));
+    if (batch) OK(bp_op_conv(r->f.scope, x, r->product, NULL, NULL, &y[1]));
+    else OK(bp_op_add(r->f.scope, x, r->product, &y[1]));
+    OK(bp_tensor_get_info(y[0], &info));
+    for (int i = 0; i < 2; i++) {
+        number[i] = malloc(info.bytes);
+        OK(bp_tensor_create(r->f.device, BP_F32, 4, info.shape, &dense));
+        OK(bp_tensor_copy(r->f.stream, dense, y[i]));
+        OK(bp_tensor_read(r->f.stream, dense, number[i], info.bytes));
+        bp_tensor_destroy(dense), bp_tensor_destroy(y[i]);
+    }
+    for (int64_t i = 0; i < info.count; i++)
+        cr_assert_float_eq(number[0][i], number[1][i], batch ? 1e-2f : 0, "element %d of %d",
+                           (int)i, (int)batch);
+    free(number[0]), free(number[1]);
+    bp_tensor_destroy(x);
+}
+
+/* Whether the contents of the folded constant that the program's convolution reads are there: pages
+ * that were freed are zero. Numbers of packs_number are not zero side by side. */
+static bool refolded_has_contents(struct bp_program *program)
+{
+    struct bp_operand_info o = {.size = sizeof o};
+    struct bp_launch_info launch = {.size = sizeof launch};
+    const float *number;
+
+    for (uint32_t n = 0; !bp_program_launch(program, n, &launch); n++) {
+        if (!strstr(launch.op, "conv")) continue;
+        OK(bp_program_operand(program, n, 1, &o));
+        cr_assert(o.folded);
+        number = (const float *)o.type->data + WIDE_BYTES / (int)sizeof(float) / 2;
+        for (int i = 0; i < 8; i++)
+            if (number[i] != 0) return true;
+        return false;
+    }
+    cr_assert_fail("no convolution");
+    return false;
+}
+
+Test(packs, folded_filters_are_freed_and_computed_again)
+{
+    struct refolded r = refolded_init();
+    struct bp_program *conv = refolded_compile(&r, 1, 16), *add, *larger;
+
+    refolded_check(&r, conv, 1, 16);
+    if (!plans_of(&r.f)) cr_skip("no row packs weights here: oneDNN is not installed, or off");
+    cr_expect(!refolded_has_contents(conv), "the packed filters are in memory twice");
+    larger = refolded_compile(&r, 3, 30); /* another shape: prepared anew */
+    refolded_check(&r, larger, 3, 30);
+    cr_expect(!refolded_has_contents(conv));
+    add = refolded_compile(&r, 0, 0); /* its launches read the contents */
+    refolded_check(&r, add, 0, 0);
+    cr_expect(refolded_has_contents(conv));
+    refolded_check(&r, conv, 1, 16);
+    bp_program_destroy(conv);
+    conv = refolded_compile(&r, 2, 7); /* does not free contents that `add` reads */
+    refolded_check(&r, conv, 2, 7);
+    refolded_check(&r, add, 0, 0);
+    bp_program_destroy(add);
+    bp_program_destroy(larger);
+    refolded_check(&r, conv, 2, 7);
+    bp_program_destroy(conv);
+    refolded_finish(&r);
+}

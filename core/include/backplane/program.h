@@ -226,7 +226,8 @@ enum bp_operand_memory {
 struct bp_operand_info { /* output struct: set size before the call */
     size_t size;
     const struct bp_view *type; /* NULL: it is absent. Valid as long as the program; its address is
-                                   set for constants only */
+                                   set for constants only; the contents of a folded constant of
+                                   which the plan has a copy may have been freed */
     uint64_t bytes;    /* of its elements */
     uint32_t memory;   /* enum bp_operand_memory */
     uint32_t index;    /* of an input: its number; otherwise a number that tensors in one block of

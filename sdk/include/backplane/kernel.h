@@ -128,6 +128,9 @@ struct bp_plan { /* output struct */
     uint64_t workspace;           /* bytes of device memory that each launch needs */
     uint64_t workspace_alignment; /* a power of two; 0: the device's alignment */
     uint64_t bytes; /* bytes of memory that the plan keeps, as far as known: a cache counts them */
+    uint64_t unread; /* bit i: no launch reads the contents of input i, a constant of which the plan
+                        keeps a copy in another layout. The core may then free the contents; the
+                        address stays valid. Each prepare gets all contents */
 };
 
 enum bp_kernel_flags {

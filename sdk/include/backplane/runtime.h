@@ -185,6 +185,15 @@ struct bp_runtime { /* table */
      * events, the core copies through host memory. */
     enum bp_status (*copy_peer)(void *self, uint32_t device, void *stream, uint32_t to,
                                 const struct bp_copy *copy);
+
+    /* Frees the physical memory of size > 0 bytes, offset bytes into an allocation, as far as it
+     * can be freed alone (whole pages). The addresses stay valid, and later writes get memory
+     * again; until then the contents of these bytes are undefined. No unfinished work uses the
+     * bytes. BP_ERR_UNSUPPORTED, without a message: this allocation keeps its memory. NULL: all
+     * allocations do. */
+    enum bp_status (*memory_discard)(void *self, uint32_t device, uint32_t space,
+                                     const struct bp_memory *memory, uint64_t offset,
+                                     uint64_t size);
 };
 
 #ifdef __cplusplus
