@@ -201,7 +201,7 @@ static bool row_name_is_good(struct check *c, const struct bp_kernel *row, size_
 static void row_flags(struct check *c, const struct bp_plugin *p, const struct bp_kernel *row)
 {
     const uint32_t known = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE |
-                           BP_KERNEL_NO_CAPTURE | BP_KERNEL_SAME_SHAPE;
+                           BP_KERNEL_NO_CAPTURE | BP_KERNEL_SAME_SHAPE | BP_KERNEL_RNG;
 
     check_that(c, !(row->flags & ~known),
                "row %s: flags is 0x%x, which has bits that kernel.h does not define (0x%x)",

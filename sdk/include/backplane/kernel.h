@@ -88,8 +88,10 @@ struct bp_launch { /* hot */
                         then. Not written if the launch fails */
     uint64_t seed, offset; /* for BP_OP_RANDOM: Philox4x32-10 with this key; element i uses word i %
                               4 of block offset + i / 4 */
-    const uint64_t *rng; /* address of seed and of a base that is added to offset; NULL: use seed
-                            and offset. In this version always NULL */
+    const uint64_t *rng; /* address of seed and of a base that is added to offset, in memory of the
+                            device that the kernel reads when it runs; NULL: use seed and offset.
+                            Not NULL only in recorded launches of rows with BP_KERNEL_RNG: before
+                            each replay the core writes other numbers there */
 };
 
 /* Algorithms that an app may allow for its programs, beside those that keep operators' rules. */
@@ -151,6 +153,8 @@ enum bp_kernel_flags {
                                   whose inputs do not all broadcast to the output. A plugin that
                                   uses the flag sets needs_minor to 5 or more: older cores do not
                                   know it */
+    BP_KERNEL_RNG = 32, /* of operators with BP_OP_RANDOM, uses launch->rng if that is not NULL.
+                           Launches of random rows without the flag are not recorded */
 };
 
 /* A kernel row. Of the rows that fit a call, the core uses the one of highest priority whose
