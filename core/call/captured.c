@@ -7,16 +7,28 @@
 
 static enum bp_status check_row(const struct bp_opdef *row)
 {
-    if (row->random)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s draws random numbers, others each time",
-                        row->info.name);
     if (row->bound)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: its extents depend on data, which the host reads",
                         row->info.name);
     return BP_OK;
 }
 
-static enum bp_status check_step(const struct bp_step *step)
+/* Memory with handles has no address that a launch could pass. */
+static enum bp_status check_random(const struct bp_device *device, const struct bp_step *step)
+{
+    if (!step->row->random || !step->kernel) return BP_OK;
+    if (device->properties.flags & BP_DEVICE_HANDLES)
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s draws random numbers, others each time, and the device's memory has "
+                        "handles", step->row->info.name);
+    if (!(step->kernel->flags & BP_KERNEL_RNG))
+        return bp_error(BP_ERR_UNSUPPORTED,
+                        "%s draws random numbers, others each time, and its kernel %s does not use "
+                        "launch->rng", step->row->info.name, step->kernel->name);
+    return BP_OK;
+}
+
+static enum bp_status check_step(const struct bp_device *device, const struct bp_step *step)
 {
     if (step->fallback)
         return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", step->row->info.name,
@@ -29,13 +41,30 @@ static enum bp_status check_step(const struct bp_step *step)
     if (step->kernel && step->kernel->flags & BP_KERNEL_NO_CAPTURE)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: its kernel %s is not to be recorded",
                         step->row->info.name, step->kernel->name);
+    TRY(check_random(device, step));
     return check_row(step->row);
+}
+
+uint64_t bp_capture_draw(struct bp_capture *r, uint64_t blocks)
+{
+    uint64_t first = r->random_blocks;
+
+    r->random_blocks += blocks;
+    return first;
+}
+
+const uint64_t *bp_capture_rng(const struct bp_capture *r)
+{
+    return r->rng ? r->rng->memory.data : NULL;
 }
 
 enum bp_status bp_capture_add_call(struct bp_capture *r, struct bp_prepared *p)
 {
     TRY(check_row(p->row));
-    for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(&p->step[i]));
+    for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(r->device, &p->step[i]));
+    if (p->row->random && !r->rng)
+        TRY(bp_buffer_allocate(r->device, r->timeline, BP_SPACE_DEVICE, 2 * sizeof(uint64_t),
+                               &r->rng));
     if (r->n_kept && r->kept[r->n_kept - 1] == p) return BP_OK;
     if (r->n_kept == r->room_kept) {
         uint32_t room = r->room_kept ? 2 * r->room_kept : 64;

@@ -146,6 +146,7 @@ struct bp_run {
     const void *attrs; /* full length, with the RUN attributes of this run; or NULL */
     int64_t *result;   /* with BP_OP_BOUND: room for one extent per output */
     uint64_t seed, offset;
+    const uint64_t *rng; /* as in bp_launch */
 };
 
 /* prepared_run.c: returns an error for an output that overlaps a tensor that it must not

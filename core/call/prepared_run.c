@@ -202,20 +202,31 @@ static enum bp_status prepared_run_dynamic(struct bp_prepared *p, struct bp_stre
     return status;
 }
 
+/* Draws the random numbers of a run. Each replay of a captured call draws others. */
+static void prepared_draw(const struct bp_prepared *p, struct bp_stream *stream,
+                          struct bp_tensor *const *out, struct bp_run *run)
+{
+    struct bp_capture *recording = stream->timeline->recording;
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (out[i] && (uint64_t)out[i]->view.count > count) count = (uint64_t)out[i]->view.count;
+    if (recording) {
+        run->offset = bp_capture_draw(recording, (count + 3) / 4);
+        run->rng = bp_capture_rng(recording);
+        return;
+    }
+    bp_generator_reserve(stream->generator ? stream->generator : p->device->core->generator,
+                         (count + 3) / 4, &run->seed, &run->offset);
+}
+
 enum bp_status bp_prepared_execute(struct bp_prepared *p, struct bp_stream *stream,
                                    struct bp_tensor *const *in, struct bp_tensor *const *out,
                                    struct bp_run *run)
 {
     if (stream->timeline->recording) TRY(bp_capture_add_call(stream->timeline->recording, p));
     TRY(check_room(p, stream));
-    if (p->row->random) {
-        uint64_t count = 0;
-        for (uint32_t i = 0; i < p->n_out; i++)
-            if (out[i] && (uint64_t)out[i]->view.count > count)
-                count = (uint64_t)out[i]->view.count;
-        bp_generator_reserve(stream->generator ? stream->generator : p->device->core->generator,
-                             (count + 3) / 4, &run->seed, &run->offset);
-    }
+    if (p->row->random) prepared_draw(p, stream, out, run);
     return p->row->bound ? prepared_run_dynamic(p, stream, in, out, run)
                          : bp_prepared_launch(p, stream, in, out, run);
 }

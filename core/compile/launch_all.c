@@ -247,29 +247,33 @@ static enum bp_status launch_all_submit(const struct bp_schedule *s, struct bp_s
     return BP_OK;
 }
 
-/* Reserves the random numbers of a run, those of removed nodes too. */
+/* Reserves the random numbers of a run, those of removed nodes too. Each replay of a captured run
+ * draws others. */
 static void schedule_draw(const struct bp_schedule *s, struct bp_schedule_context *c,
-                          struct bp_generator *generator)
+                          struct bp_stream *stream)
 {
-    uint64_t seed, first;
+    struct bp_capture *recording = stream->timeline->recording;
+    const uint64_t *rng = recording ? bp_capture_rng(recording) : NULL;
+    uint64_t seed = 0, first;
 
-    bp_generator_reserve(generator, s->ir->random_blocks, &seed, &first);
+    if (recording) first = bp_capture_draw(recording, s->ir->random_blocks);
+    else
+        bp_generator_reserve(stream->generator ? stream->generator : s->device->core->generator,
+                             s->ir->random_blocks, &seed, &first);
     for (uint32_t n = 0; n < s->n_launch; n++) {
         const struct bp_scheduled_launch *from = &s->launch[n];
         if (!from->prepared->row->random) continue;
         c->launch[n].seed = seed;
         c->launch[n].offset = first + from->random_at;
+        c->launch[n].rng = rng;
     }
 }
 
-/* Keeps the calls of the schedule for replays. Fails if one cannot be recorded, or if runs draw
- * random numbers, be it for removed nodes: replays would draw none. */
+/* Keeps the calls of the schedule for replays. Fails if one cannot be recorded. */
 static enum bp_status schedule_record(const struct bp_schedule *s, struct bp_capture *recording)
 {
     for (uint32_t n = 0; n < s->n_launch; n++)
         TRY(bp_capture_add_call(recording, s->launch[n].prepared));
-    if (s->ir->random_blocks)
-        return bp_error(BP_ERR_UNSUPPORTED, "the graph draws random numbers, others each time");
     return BP_OK;
 }
 
@@ -283,8 +287,7 @@ enum bp_status bp_schedule_launch(struct bp_schedule *s, struct bp_schedule_cont
     if (timeline->recording) TRY(schedule_record(s, timeline->recording));
     if (timeline->queue) TRY(bp_queue_check_room(timeline->queue, 1)); /* before numbers are drawn,
                                                                           which a refusal loses */
-    if (s->ir->random_blocks)
-        schedule_draw(s, c, stream->generator ? stream->generator : s->device->core->generator);
+    if (s->ir->random_blocks) schedule_draw(s, c, stream);
     if (timeline->queue) return launch_all_enqueue(s, c, timeline, watch);
     if (!timeline->is_inline) return launch_all_submit(s, c, stream, watch);
     number = bp_work_begin_unnamed(timeline);

@@ -3,6 +3,7 @@
  * them. */
 #include "capture.h"
 
+#include "../base/generator.h"
 #include "../graph/graph.h"
 #include "../memory/pool.h"
 #include "../call/fallback.h"
@@ -43,6 +44,7 @@ void bp_capture_destroy(struct bp_capture *r)
     if (!r) return;
     device = r->device;
     note_constants(r);
+    if (r->rng) bp_buffer_release(r->rng);
     if (r->memory) bp_capture_pool_destroy(r->memory, r->ran ? r->timeline : NULL, r->ran);
     bp_deferred_release(device, &r->pending);
     bp_device_release(device);
@@ -154,6 +156,24 @@ bool bp_capture_is_of(const struct bp_capture *r, const struct bp_stream *stream
     return r->timeline == stream->timeline && r->base == atomic_load(&stream->timeline->base);
 }
 
+/* Draws the random numbers of a replay, as a run without a capture would, and writes their seed and
+ * first block to the memory that the captured calls read. The stream copies them after its earlier
+ * replays and before this one. */
+static enum bp_status capture_draw(struct bp_capture *r, struct bp_stream *stream)
+{
+    struct bp_generator *generator = stream->generator ? stream->generator
+                                                       : r->device->core->generator;
+    uint64_t from[2];
+    struct bp_copy copy = {.src = from, .size = sizeof from};
+
+    if (!r->random_blocks) return BP_OK;
+    bp_generator_reserve(generator, r->random_blocks, &from[0], &from[1]);
+    if (!r->rng) return BP_OK; /* nothing reads the results of the random nodes */
+    copy.dst_memory = r->rng->memory.handle;
+    copy.dst = r->rng->memory.data;
+    return bp_memory_copy(stream, BP_COPY_IN, &copy, r->rng, NULL);
+}
+
 enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
 {
     struct bp_timeline *timeline = r->timeline;
@@ -162,6 +182,7 @@ enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
     bool noted;
 
     TRY(bp_stream_check(stream));
+    TRY(capture_draw(r, stream));
     r->ran = bp_work_begin(timeline, "a program");
     bp_error_enter();
     status = bp_process_is_stopping() ? bp_error_stopped()

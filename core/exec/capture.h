@@ -26,6 +26,9 @@ struct bp_capture {
     bool ready;
     void *recorded;               /* the plugin's recording, if ready */
     uint64_t ran;                 /* number of the last replay; 0: none */
+    struct bp_buffer *rng;        /* of captured random calls: the seed and the first block of a
+                                     replay, which it writes there; or NULL */
+    uint64_t random_blocks;       /* blocks of random numbers that each replay draws */
     struct bp_prepared **kept;    /* prepared calls, a reference each */
     struct bp_captured_fallback *fallback;
     uint32_t n_kept, room_kept, n_fallback, room_fallback;
@@ -56,6 +59,11 @@ uint64_t bp_capture_bytes(const struct bp_capture *recording);
 /* captured.c: called when a prepared call is about to be captured. Returns an error if the call
  * cannot be captured; otherwise keeps it. */
 enum bp_status bp_capture_add_call(struct bp_capture *recording, struct bp_prepared *prepared);
+/* Reserves blocks of random numbers of each replay, and returns the first one, relative to those of
+ * the replay. */
+uint64_t bp_capture_draw(struct bp_capture *recording, uint64_t blocks);
+/* Returns the address for launch->rng; NULL: no captured call is random. */
+const uint64_t *bp_capture_rng(const struct bp_capture *recording);
 /* Records a captured fallback step, which each replay counts. */
 void bp_capture_count_fallback(struct bp_capture *recording, const struct bp_opdef *row,
                                uint32_t kind, uint64_t bytes);

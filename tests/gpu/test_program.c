@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_program.c: tests programs (backplane/program.h) on the simulator: each call of the driver
  * that records or replays fails once. Threads wait for a stream, its events and its device while
- * the stream is recorded.
+ * the stream is recorded. Replays of random nodes draw the numbers of runs node by node.
  *
  *   test_program PLUGIN */
 #include "kit.h"
@@ -337,6 +337,100 @@ static void waited_for(const void *arg)
     program_end(&p);
 }
 
+/* ---- random nodes ---- */
+
+enum { DRAWN = 3, DRAWN_RUNS = 6 }; /* outputs, runs */
+
+/* The results of some runs, and the generator's offset after them. */
+struct drawn {
+    float v[DRAWN_RUNS][DRAWN][N];
+    uint64_t seed, offset;
+};
+
+/* y = dropout(x) + u, u of uniform, and g = gumbel_softmax(x), a call of several steps; nothing reads
+ * the numbers of another node, which are drawn too. */
+static void drawn_record(struct place *p)
+{
+    const int64_t n = N;
+    const struct bp_uniform_attrs even = {
+        .size = sizeof even, .shape = {&n, 1}, .high = 1, .dtype = BP_F32};
+    const struct bp_dropout_attrs drop = {.size = sizeof drop, .p = 0.5, .training = 1};
+    struct bp_tensor *x, *t[7] = {NULL};
+    struct bp_scope *scope;
+
+    program_ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
+    scope = bp_graph_scope(p->graph);
+    program_ok(bp_graph_input(p->graph, "x", BP_F32, 1, &n, &x), "bp_graph_input");
+    program_ok(bp_op_dropout(scope, x, &drop, &t[0], &t[5]), "dropout");
+    program_ok(bp_op_uniform(scope, NULL, &even, &t[1]), "uniform");
+    program_ok(bp_op_uniform(scope, NULL, &even, &t[2]), "uniform");
+    program_ok(bp_op_add(scope, t[0], t[2], &t[3]), "add");
+    program_ok(bp_op_gumbel_softmax(scope, x, NULL, &t[4], &t[6]), "gumbel_softmax");
+    program_ok(bp_graph_output(p->graph, t[3], "y"), "bp_graph_output");
+    program_ok(bp_graph_output(p->graph, t[2], "u"), "bp_graph_output");
+    program_ok(bp_graph_output(p->graph, t[4], "g"), "bp_graph_output");
+    bp_tensor_destroy(x);
+    for (int i = 0; i < 7; i++) bp_tensor_destroy(t[i]);
+}
+
+/* Runs with numbers of a new generator; in the middle the app sets it back to another place.
+ * program NULL: node by node. All runs are submitted before the first result is read. */
+static void drawn_run(struct place *p, struct bp_program *program, struct drawn *d)
+{
+    struct bp_tensor *out[DRAWN_RUNS][DRAWN] = {{NULL}};
+    struct bp_generator *generator;
+
+    program_ok(bp_generator_create(7, &generator), "bp_generator_create");
+    program_ok(bp_stream_set_generator(p->stream, generator), "bp_stream_set_generator");
+    for (int k = 0; k < DRAWN_RUNS; k++) {
+        if (k == 4) program_ok(bp_generator_set(generator, 8, 1000), "bp_generator_set");
+        program_ok(program ? bp_program_run(program, p->stream, &p->x, 1, out[k], DRAWN)
+                           : bp_graph_run(p->graph, p->stream, &p->x, 1, out[k], DRAWN),
+                   "a run");
+    }
+    for (int k = 0; k < DRAWN_RUNS; k++)
+        for (int o = 0; o < DRAWN; o++) {
+            program_ok(bp_tensor_read(p->stream, out[k][o], d->v[k][o], sizeof d->v[k][o]),
+                       "bp_tensor_read");
+            bp_tensor_destroy(out[k][o]);
+        }
+    program_ok(bp_generator_get(generator, &d->seed, &d->offset), "bp_generator_get");
+    program_ok(bp_stream_set_generator(p->stream, NULL), "bp_stream_set_generator");
+    bp_generator_destroy(generator);
+}
+
+/* Replays draw new numbers, those of runs node by node. arg: the value of BP_PASSES. */
+static void random_replays(const void *arg)
+{
+    static struct drawn ran, replayed;
+    struct bp_program *program;
+    struct bp_program_info info;
+    struct place p;
+
+    setenv("BP_PASSES", arg, 1);
+    setenv("BP_SIM_DELAY", "300", 1);
+    program_begin(&p);
+    bp_graph_destroy(p.graph);
+    drawn_record(&p);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    drawn_run(&p, NULL, &ran);
+    drawn_run(&p, program, &replayed);
+    info = program_info_of(program);
+    expect(info.replays == DRAWN_RUNS - 1, "%d replays: %s", (int)info.replays, info.reason);
+    expect(ran.seed == replayed.seed && ran.offset == replayed.offset, "the generator is at %d of "
+           "%d, expected %d of %d", (int)replayed.offset, (int)replayed.seed, (int)ran.offset,
+           (int)ran.seed);
+    for (int k = 0; k < DRAWN_RUNS; k++)
+        for (int o = 0; o < DRAWN; o++) {
+            expect(!memcmp(ran.v[k][o], replayed.v[k][o], sizeof ran.v[k][o]),
+                   "run %d: output %d has other numbers", k, o);
+            expect(!k || memcmp(replayed.v[k][o], replayed.v[k - 1][o], sizeof ran.v[k][o]),
+                   "run %d: output %d has the numbers of the run before", k, o);
+        }
+    bp_program_destroy(program);
+    program_end(&p);
+}
+
 int main(int argc, char **argv)
 {
     static const struct failure failures[] = {{"capture_begin", false},
@@ -356,5 +450,7 @@ int main(int argc, char **argv)
     run_case("a graph that has grown", program_grown, NULL);
     run_case("fallbacks are counted", fallbacks_are_counted, NULL);
     run_case("others wait meanwhile", waited_for, NULL);
+    run_case("random nodes, compiled", random_replays, "");
+    run_case("random nodes, node by node", random_replays, "uncompiled");
     return cases_end();
 }

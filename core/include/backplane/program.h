@@ -102,11 +102,15 @@ BP_API void bp_program_destroy(struct bp_program *program);
  * the stream has a queue, and with BP_SYNC=launch; otherwise the launches that may have failed; of
  * a replay, "a program".
  *
- * The following cannot be recorded: random operators, operators whose extents depend on data
- * (BP_OP_BOUND), calls that run on another device, kernels with BP_KERNEL_NO_CAPTURE, a node that
- * updates an input, and an output that is a view of an input. Nothing is recorded under
- * BP_SYNC=launch, or if there is not enough memory for a second copy of the nodes' intermediate
- * results. A failed run leaves the stream as usable as a failed bp_graph_run does. */
+ * Each run draws new random numbers, those that a run node by node would draw from the generator of
+ * the stream.
+ *
+ * The following cannot be recorded: operators whose extents depend on data (BP_OP_BOUND), random
+ * operators whose kernels have no BP_KERNEL_RNG or whose device has BP_DEVICE_HANDLES, calls that
+ * run on another device, kernels with BP_KERNEL_NO_CAPTURE, a node that updates an input, and an
+ * output that is a view of an input. Nothing is recorded under BP_SYNC=launch, or if there
+ * is not enough memory for a second copy of the nodes' intermediate results. A failed run leaves
+ * the stream as usable as a failed bp_graph_run does. */
 BP_API enum bp_status bp_program_run(struct bp_program *program, struct bp_stream *stream,
                                      struct bp_tensor *const *in, size_t n_in,
                                      struct bp_tensor **out, size_t n_out);

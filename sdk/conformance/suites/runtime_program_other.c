@@ -170,7 +170,19 @@ static void not_recorded(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Each run draws other random numbers, so the program is not recorded. */
+/* Checks that the last two of three runs were replays, or why not. */
+static bool program_drew(struct program *p)
+{
+    struct bp_program_info info = program_info(p);
+
+    if (strstr(info.reason, "draws random numbers"))
+        return check_that(p->g.w.c, !info.replays, "%d replays, and the reason for none: %s",
+                          (int)info.replays, info.reason);
+    return program_counted(p, 3, 2);
+}
+
+/* Each run draws other random numbers. The program is recorded, unless the device's row does not
+ * use launch->rng. */
 static void program_other_drawn(struct check *c, const int64_t *arg)
 {
     const int64_t n = GRAPH_N;
@@ -195,19 +207,21 @@ static void program_other_drawn(struct check *c, const int64_t *arg)
                check_ok(c, bp_tensor_read(p.g.w.stream[0], out[k], v[k], sizeof v[k]), "read") &&
                check_that(c, !k || memcmp(v[k], v[k - 1], sizeof *v), "run %d has the same numbers",
                           k);
-    if (good) program_refused(&p, "draws random numbers");
+    if (good) program_drew(&p);
     for (int k = 0; k < 3; k++) bp_tensor_destroy(out[k]);
     program_finish(&p);
 }
 
-/* A replay would not draw the numbers of a random node that nothing reads, which runs draw. */
+/* Each run draws the numbers of a random node that nothing reads, a replay too. */
 static void program_other_unread(struct check *c, const int64_t *arg)
 {
     const int64_t n = GRAPH_N;
     const struct bp_uniform_attrs attrs = {
         .size = sizeof attrs, .shape = {&n, 1}, .high = 1, .dtype = BP_F32};
     struct program p = {.program = NULL};
+    struct bp_generator *generator = NULL;
     struct bp_tensor *out = NULL;
+    uint64_t seed = 0, offset = 0;
     bool good = graph_begin(&p.g, c, arg),
          has = good && kernel_has_row(p.g.w.device, "uniform", BP_F32);
 
@@ -218,12 +232,17 @@ static void program_other_unread(struct check *c, const int64_t *arg)
            work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[0],
                     &p.g.symbol[2]) &&
            check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
-           program_make(&p);
+           program_make(&p) && check_ok(c, bp_generator_create(5, &generator), "a generator") &&
+           check_ok(c, bp_stream_set_generator(p.g.w.stream[0], generator), "a generator");
     for (int k = 0; good && k < 3; k++) {
         good = program_run_into(&p, 0, p.g.x, NULL, &out);
         bp_tensor_destroy(out), out = NULL;
     }
-    if (good) program_refused(&p, "draws random numbers");
+    if (good && program_drew(&p) && check_ok(c, bp_generator_get(generator, &seed, &offset), "get"))
+        check_that(c, seed == 5 && offset == 3 * ((GRAPH_N + 3) / 4),
+                   "the generator is at block %d, expected %d", (int)offset,
+                   3 * ((GRAPH_N + 3) / 4));
+    bp_generator_destroy(generator);
     program_finish(&p);
 }
 
