@@ -347,8 +347,8 @@ struct drawn {
     uint64_t seed, offset;
 };
 
-/* y = dropout(x) + u, u of uniform, and g = gumbel_softmax(x), a call of several steps; nothing reads
- * the numbers of another node, which are drawn too. */
+/* y = dropout(x) + u, u of uniform, and g = gumbel_softmax(x), a call of several steps. Nothing
+ * reads the numbers of another node, which are drawn too. */
 static void drawn_record(struct place *p)
 {
     const int64_t n = N;
