@@ -46,7 +46,7 @@ Test(fused_text, is_kept)
     keeps_text("y0 = hard_tanh x0 max=inf");
     keeps_text("r0 = less_than x0 x1; y0 = where r0 x0 x1");
     keeps_text("r1 = equal x0 x1; r2 = isnan x0; r1 = logical_and r1 r2; r2 = logical_not r1; "
-               "r0 = neg x0; y0 = mpredicates_fill r0 r2 x1; y1 = mask x0 r1 invert=1; x2; r3");
+               "r0 = neg x0; y0 = masked_fill r0 r2 x1; y1 = mask x0 r1 invert=1; x2; r3");
 }
 
 Test(fused_text, of_invalid_code_is_refused)
@@ -217,7 +217,7 @@ Test(fused_call, refuses_other_tensors)
     OK(bp_tensor_create(f.device, BP_F64, 1, (int64_t[]){6}, &x[1]));
     FAILS(BP_ERR_INVALID, "f64", call_fused(&f, code, n, x, 2, y, 1));
     bp_tensor_destroy(x[1]);
-    FAILS(BP_ERR_INVALID, "outputs predicates for",
+    FAILS(BP_ERR_INVALID, "outputs asked for",
           call_fused(&f, code, n, (struct bp_tensor *[]){x[0], x[0]}, 2, y, 2));
     bp_tensor_destroy(x[0]);
     OK(bp_tensor_create(f.device, BP_I32, 1, (int64_t[]){6}, &x[0]));
@@ -433,7 +433,7 @@ static void bits_of_truths(const char *isa)
                          "r0 = less_than x0 x1; r1 = isfinite x1; r2 = logical_and r0 r1; "
                          "r3 = logical_or r0 r1; r4 = logical_xor r0 r1; r5 = logical_not r4; "
                          "y0 = where r2 x0 x1; y1 = mask x0 r3; y2 = mask x1 r5 invert=1; "
-                         "y3 = mpredicates_fill x0 r4 x1; y4 = mask x0 r2; y5 = mask x1 r4",
+                         "y3 = masked_fill x0 r4 x1; y4 = mask x0 r2; y5 = mask x1 r4",
                          "7x731+731", false);
     }
     fixture_finish(&f);
@@ -463,11 +463,11 @@ Test(fused_bits, of_masks)
     for (int d = 0; d < 4; d++) {
         like_separate(&f, dtypes[d],
                       "r0 = mul x0 x1; r1 = greater_than r0 x2; r2 = where r1 r0 x3; "
-                      "y0 = add r2 x0; y1 = mpredicates_fill y0 r1 x3",
+                      "y0 = add r2 x0; y1 = masked_fill y0 r1 x3",
                       "641x24+24+1+641x1");
         like_separate(&f, dtypes[d],
                       "r0 = less_equal x0 x1; r1 = scale x2 factor=0.125; "
-                      "r2 = mpredicates_fill r1 r0 x3; y0 = exp r2",
+                      "r2 = masked_fill r1 r0 x3; y0 = exp r2",
                       "1x60x1+1x1x70+5x60x70+1");
     }
     like_separate(&f, BP_F32,
