@@ -62,9 +62,6 @@ enum bp_status bp_capture_add_call(struct bp_capture *r, struct bp_prepared *p)
 {
     TRY(check_row(p->row));
     for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(r->device, &p->step[i]));
-    if (p->row->random && !r->rng)
-        TRY(bp_buffer_allocate(r->device, r->timeline, BP_SPACE_DEVICE, 2 * sizeof(uint64_t),
-                               &r->rng));
     if (r->n_kept && r->kept[r->n_kept - 1] == p) return BP_OK;
     if (r->n_kept == r->room_kept) {
         uint32_t room = r->room_kept ? 2 * r->room_kept : 64;

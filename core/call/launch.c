@@ -81,7 +81,7 @@ static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp
     l.result = run->result;
     l.seed = run->seed;
     l.offset = run->offset;
-    l.rng = run->rng;
+    l.rng = step->row->random ? run->rng : NULL;
     if (__builtin_expect(step->plan.workspace != 0, 0)) {
         TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE,
                                workspace_bytes(step, p->device), &workspace));

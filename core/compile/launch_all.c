@@ -265,7 +265,7 @@ static void schedule_draw(const struct bp_schedule *s, struct bp_schedule_contex
         if (!from->prepared->row->random) continue;
         c->launch[n].seed = seed;
         c->launch[n].offset = first + from->random_at;
-        c->launch[n].rng = rng;
+        c->launch[n].rng = from->step->row->random ? rng : NULL;
     }
 }
 

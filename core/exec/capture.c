@@ -78,11 +78,23 @@ static enum bp_status capture_make(struct bp_stream *stream, const struct bp_gra
     return BP_OK;
 }
 
+static bool capture_draws(const struct bp_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->n_node; n++)
+        if (graph->node[n].row->random) return true;
+    return false;
+}
+
+/* The memory of the seed is allocated before any call is captured: memory that captured calls have
+ * freed is written again by each replay, after the copy of the seed. */
 static enum bp_status capture_start(struct bp_capture *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
 
     TRY(bp_capture_pool_begin(r->timeline, &r->memory));
+    if (capture_draws(r->graph))
+        TRY(bp_buffer_allocate(r->device, r->timeline, BP_SPACE_DEVICE, 2 * sizeof(uint64_t),
+                               &r->rng));
     bp_error_enter();
     return bp_device_leave(
         r->device,

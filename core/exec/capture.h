@@ -62,7 +62,7 @@ enum bp_status bp_capture_add_call(struct bp_capture *recording, struct bp_prepa
 /* Reserves blocks of random numbers of each replay, and returns the first one, relative to those of
  * the replay. */
 uint64_t bp_capture_draw(struct bp_capture *recording, uint64_t blocks);
-/* Returns the address for launch->rng; NULL: no captured call is random. */
+/* Returns the address for launch->rng; NULL: the graph has no random node. */
 const uint64_t *bp_capture_rng(const struct bp_capture *recording);
 /* Records a captured fallback step, which each replay counts. */
 void bp_capture_count_fallback(struct bp_capture *recording, const struct bp_opdef *row,

@@ -73,10 +73,15 @@ bool bp_buffer_discard(struct bp_buffer *buffer, uint64_t offset, uint64_t size)
     const struct bp_device *device = buffer->device;
     const struct bp_plugin_entry *entry = device->entry;
     const struct bp_span *segment;
+    bool idle;
 
     if (!buffer->pool || !buffer->block.n || !size || !device->is_inline || !device->host_visible ||
         !entry->runtime.memory_discard)
         return false;
+    bp_pool_lock(buffer->pool); /* tasks of queues may read the bytes after their program is gone */
+    idle = buffer->owner->is_inline && bp_users_passed(&buffer->deferred.users, false);
+    bp_pool_unlock(buffer->pool);
+    if (!idle) return false;
     segment = buffer->block.span->segment;
     offset += (uintptr_t)buffer->memory.data - (uintptr_t)segment->raw.data;
     return entry->runtime.memory_discard(entry->self, device->index, buffer->space, &segment->raw,

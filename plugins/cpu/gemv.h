@@ -162,9 +162,9 @@ static int64_t gemv_each(const struct matmul_line *l, uint32_t width)
 }
 
 /* Whether the terms of each result are divided into sums, which are added up at last: a task then
- * reads whole rows. Where two threads read parts of rows, a token of GPT-2 took 14.6 ms, and 15.3
- * ms where one thread read whole rows. This and the sums depend on the product alone, so the result
- * has the same bits at any width. */
+ * reads whole rows. A token of GPT-2 takes 0.71 of the time on two threads, and 0.88 on one, of
+ * tasks that read parts of rows. This and the sums depend on the product alone, so the result has
+ * the same bits at any width. */
 static inline bool gemv_is_split(const struct matmul_line *l)
 {
     return l->column == 1 && !gemv_is_dot(l) && l->batch.count == 1 && l->n <= GEMV_WIDE &&

@@ -347,6 +347,18 @@ struct drawn {
     uint64_t seed, offset;
 };
 
+/* Records nodes whose results are freed before the first random node runs: the seed that a replay
+ * reads must not lie in their memory. */
+static void drawn_before(struct bp_scope *scope, struct bp_tensor *x)
+{
+    struct bp_tensor *t[7] = {NULL};
+
+    for (int i = 0; i < 4; i++) program_ok(bp_op_add(scope, x, x, &t[i]), "add");
+    for (int i = 0; i < 3; i++)
+        program_ok(bp_op_add(scope, t[2 * i], t[2 * i + 1], &t[4 + i]), "add");
+    for (int i = 0; i < 7; i++) bp_tensor_destroy(t[i]);
+}
+
 /* y = dropout(x) + u, u of uniform, and g = gumbel_softmax(x), a call of several steps. Nothing
  * reads the numbers of another node, which are drawn too. */
 static void drawn_record(struct place *p)
@@ -361,6 +373,7 @@ static void drawn_record(struct place *p)
     program_ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
     scope = bp_graph_scope(p->graph);
     program_ok(bp_graph_input(p->graph, "x", BP_F32, 1, &n, &x), "bp_graph_input");
+    drawn_before(scope, x);
     program_ok(bp_op_dropout(scope, x, &drop, &t[0], &t[5]), "dropout");
     program_ok(bp_op_uniform(scope, NULL, &even, &t[1]), "uniform");
     program_ok(bp_op_uniform(scope, NULL, &even, &t[2]), "uniform");

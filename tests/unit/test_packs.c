@@ -3,7 +3,11 @@
  * kept as long as the weights exist, and within BP_MEM_LIMIT. */
 #include "fixture.h"
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+#include <time.h>
 
 enum { IN = 32, OUT = 48, SIDE = 8 };
 
@@ -242,5 +246,44 @@ Test(packs, folded_filters_are_freed_and_computed_again)
     bp_program_destroy(larger);
     refolded_check(&r, conv, 2, 7);
     bp_program_destroy(conv);
+    refolded_finish(&r);
+}
+
+static void refolded_wait(void *ctx, enum bp_status status)
+{
+    const atomic_bool *goes_on = ctx;
+
+    cr_expect_eq(status, BP_OK);
+    while (!atomic_load(goes_on)) thrd_sleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* A task of a queue reads contents after its program was destroyed. */
+Test(packs, contents_that_a_queue_will_read_are_not_freed)
+{
+    struct refolded r = refolded_init();
+    struct bp_program *add = refolded_compile(&r, 0, 0), *conv = refolded_compile(&r, 1, 8), *other;
+    struct bp_tensor *x = packs_numbers(&r.f, SHAPE(WIDE_FILTERS, WIDE_FILTERS, 3, 3));
+    struct bp_tensor *y = NULL, *expected = NULL;
+    float *number = malloc(2 * (size_t)WIDE_BYTES);
+    struct bp_stream *queue;
+    atomic_bool goes_on = false;
+
+    OK(bp_op_add(r.f.scope, x, r.product, &expected));
+    OK(bp_stream_create_with(r.f.device, BP_STREAM_ASYNC, &queue));
+    OK(bp_program_compile(add));
+    OK(bp_program_compile(conv));
+    OK(bp_stream_callback(queue, refolded_wait, &goes_on));
+    OK(bp_program_run(add, queue, &x, 1, &y, 1));
+    bp_program_destroy(add);
+    other = refolded_compile(&r, 1, 12);
+    OK(bp_program_compile(other));
+    atomic_store(&goes_on, true);
+    OK(bp_tensor_read(queue, y, number, WIDE_BYTES));
+    OK(bp_tensor_read(r.f.stream, expected, number + WIDE_BYTES / 4, WIDE_BYTES));
+    cr_expect_arr_eq(number, number + WIDE_BYTES / 4, WIDE_BYTES);
+    free(number);
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(expected);
+    bp_program_destroy(conv), bp_program_destroy(other);
+    bp_stream_destroy(queue);
     refolded_finish(&r);
 }

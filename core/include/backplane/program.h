@@ -255,7 +255,9 @@ struct bp_watched_launch { /* output struct; the library sets size */
     const struct bp_view *const *in, *const *out; /* info->n_in and n_out tensors with their
                                                      addresses (NULL of those of which only the
                                                      shape is read); NULL: absent. The memory of an
-                                                     output in the arena serves later launches */
+                                                     output in the arena serves later launches. The
+                                                     contents of a folded constant may have been
+                                                     freed if the kernel reads a copy of its own */
     uint64_t ns;         /* how long the launch took; on a stream of the plugin from its submission
                             until a wait for it has ended */
     uint32_t launch;     /* its number, as in bp_program_launch */
