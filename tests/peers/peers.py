@@ -199,8 +199,6 @@ def main():
         parser.error(f"{options.command} takes no part")
     if options.name and options.name not in known:
         parser.error(f"no such peer: {options.name}; there are {', '.join(known)}")
-    if options.command == "bench" and options.all:
-        parser.error("bench takes no --all")
     if options.command in ("install", "update") and (options.all or not options.name):
         parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
     build = os.path.abspath(options.build)
@@ -212,7 +210,8 @@ def main():
     elif options.command == "update":
         peers.update(options.name)
     elif options.command == "bench":
-        for name in [options.name] if options.name else known:
+        small = scratch.names_of(pins, options.all)
+        for name in [options.name] if options.name else [name for name in known if BENCHES[name][0] in small]:
             peers.bench(name, options.part)
     else:
         test_all(peers, [options.name] if options.name else scratch.names_of(pins, options.all), options.all)

@@ -24,6 +24,7 @@ BENCH_ROWS = {  # each row, and its reference
     "launch/new-shape": "the same calls again", "launch/1000-signatures": "prepared calls",
     "launch/1000-signatures over prepared": "prepared calls",
     "memory/one-size": "malloc", "memory/512-live": "malloc", "tensor/create 4 KiB": "malloc",
+    "compile/ResNet-50": "lowering alone", "compile/20000 nodes": "lowering alone",
     "launch/prepared beside a thread": "kernel", "launch/eager beside a thread": "kernel",
     "memory/one-size beside a thread": "malloc", "memory/512-live beside a thread": "malloc",
     "stream/two-threads eager": "one thread", "stream/two-threads prepared": "one thread",

@@ -323,6 +323,13 @@ static i64 groups_of(const struct axes *axes)
     return n;
 }
 
+/* Whether a call has the statistics that the forward saved; in cores of ABI 0.7 no gradient has
+ * inputs for them. */
+static bool grad_has_stats(uint32_t n_in, const struct bp_view *const *in)
+{
+    return n_in > 3 && in[3];
+}
+
 enum bp_status portable_normalize_grad_prepare(void *self, const struct bp_prep *prep,
                                                struct bp_plan *out)
 {
@@ -333,7 +340,7 @@ enum bp_status portable_normalize_grad_prepare(void *self, const struct bp_prep 
 
     (void)self;
     for (uint32_t i = 1; i < prep->n_out; i++) any |= prep->out[i] != NULL;
-    any &= !prep->in[3]; /* saved statistics */
+    any &= !grad_has_stats(prep->n_in, prep->in);
     return portable_needs(out, any ? 16 * groups_of(&axes) : 0);
 }
 
@@ -341,11 +348,12 @@ enum bp_status portable_normalize_grad_prepare(void *self, const struct bp_prep 
  * gradients of parameters are wanted, the workspace. */
 static void grad_stats(struct portable *p, const struct bp_launch *launch, bool any, i64 groups)
 {
-    bool saved = launch->in[3] != NULL, centred = launch->n_in > 4; /* else it is rms_norm */
+    bool saved = grad_has_stats(launch->n_in, launch->in);
+    bool centred = launch->n_in > 4; /* else it is rms_norm */
 
     if (saved || !any) {
-        portable_view(p, centred ? launch->in[3] : NULL);
-        portable_view(p, launch->in[centred ? 4 : 3]);
+        portable_view(p, saved && centred ? launch->in[3] : NULL);
+        portable_view(p, saved ? launch->in[centred ? 4 : 3] : NULL);
     } else {
         portable_workspace(p, launch, 0);
         portable_workspace(p, launch, 8 * (size_t)groups);
@@ -391,7 +399,7 @@ enum bp_status portable_normalize_grad(const struct bp_launch *launch)
     like_x(&axes, NORM_Y, launch->out[0], &cut);
     like_x(&axes, NORM_DY, dy, &cut);
     like_params(&axes, NORM_SCALE, scale);
-    if (launch->in[3]) {
+    if (grad_has_stats(launch->n_in, launch->in)) {
         like_stats(&axes, NORM_MEAN, cut.kind == KIND_rms ? NULL : launch->in[3]);
         like_stats(&axes, NORM_R, launch->in[cut.kind == KIND_rms ? 3 : 4]);
     } else {
@@ -403,7 +411,7 @@ enum bp_status portable_normalize_grad(const struct bp_launch *launch)
                                 : epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
-    args.p.saved = launch->in[3] != NULL;
+    args.p.saved = grad_has_stats(launch->n_in, launch->in);
     struct portable p = PORTABLE(norm, normalize_grad, portable_type(x->dtype), args, args.p.teams,
                                  2 * team_work(&args.p));
     portable_view(&p, launch->out[0]);
