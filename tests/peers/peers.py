@@ -7,6 +7,7 @@
     peers.py --build DIR test mutants --seed N     other mutants of models than the usual ones
     peers.py --build DIR update NAME      writes the peer's list of expected outcomes anew
     peers.py --build DIR bench [NAME [PART]]   measures against other people's software; PART: of the cases' titles
+    peers.py --build DIR bench --all      with what is large too: training beside PyTorch
 
 One small package shows once whether the registry can be reached. If not, peers that are not installed are skipped; if
 so, an install that fails is a failure. The last line is `N passed, N failed, N skipped`; the exit
