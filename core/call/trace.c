@@ -2,7 +2,6 @@
 /* trace.c: records calls in a graph: adds values, nodes, inputs, constants and outputs. */
 #include "../graph/graph.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,15 +56,16 @@ static void drop_value(struct bp_graph *graph)
     bp_graph_drop_name(graph, v);
 }
 
-enum { NAME_MAX_OWN = 96 };
-
-/* Generates a name such as "conv_3" from the operator and a number; if the app uses that name
- * already, with another number. */
-static void own_name(const struct bp_graph *graph, const char *what, uint32_t number,
-                     char text[NAME_MAX_OWN])
+/* Gives a value the name of the app or, if this is NULL, a generated one: that of `what` and a
+ * number. Values of a graph without a core stay without a name. */
+static enum bp_status trace_name(struct bp_graph *graph, struct bp_value *v, const char *name,
+                                 const char *what, uint32_t number)
 {
-    do snprintf(text, NAME_MAX_OWN, "%.64s_%u", what, number++);
-    while (bp_graph_has_name(graph, text));
+    char own[BP_GRAPH_NAME];
+
+    if (!graph->core) return BP_OK;
+    if (!name) bp_graph_own_name(graph, what, number, own);
+    return bp_graph_give_name(graph, v, name ? name : own);
 }
 
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
@@ -73,14 +73,12 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
 {
     struct bp_value *v;
     enum bp_status status;
-    char own[NAME_MAX_OWN];
 
     if (name) TRY(check_name(graph, name));
-    else own_name(graph, "input", graph->n_input, own);
     TRY(trace_make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
     TRY(add_value(graph, type, BP_VALUE_INPUT));
     v = &graph->value[graph->n_value - 1];
-    status = bp_graph_give_name(graph, v, name ? name : own);
+    status = trace_name(graph, v, name, "input", graph->n_input);
     if (status == BP_OK) status = bp_graph_symbol(graph, graph->n_value - 1, out_tensor);
     if (status) drop_value(graph);
     else graph->input[graph->n_input++] = graph->n_value - 1;
@@ -111,17 +109,17 @@ static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tens
                                   uint32_t *out_value)
 {
     struct bp_type type = {.dtype = tensor->view.dtype, .rank = tensor->view.rank};
-    char name[NAME_MAX_OWN];
+    struct bp_value *v;
 
     if (bp_graph_find_constant(graph, tensor, out_value)) return BP_OK;
     memcpy(type.shape, tensor->shape, sizeof type.shape);
-    own_name(graph, "constant", graph->n_value, name);
     TRY(add_value(graph, &type, BP_VALUE_CONSTANT));
-    if (bp_graph_give_name(graph, &graph->value[graph->n_value - 1], name)) {
+    v = &graph->value[graph->n_value - 1];
+    if (trace_name(graph, v, NULL, "constant", graph->n_value - 1)) {
         drop_value(graph);
         return BP_ERR_MEMORY;
     }
-    graph->value[graph->n_value - 1].constant = bp_tensor_retain(tensor);
+    v->constant = bp_tensor_retain(tensor);
     if (bp_graph_note_constant(graph, graph->n_value - 1)) {
         drop_value(graph);
         return BP_ERR_MEMORY;
@@ -158,7 +156,6 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_invoca
                                   struct bp_node *node, struct bp_tensor **out)
 {
     for (uint32_t i = 0; i < inv->n_out; i++) {
-        char name[NAME_MAX_OWN];
         struct bp_value *v;
         node->out[i] = BP_NO_VALUE;
         if (!bp_invocation_wants(inv, i)) continue;
@@ -167,8 +164,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_invoca
         v->node = graph->n_node;
         v->output = i;
         node->out[i] = graph->n_value - 1;
-        if (i) own_name(graph, node->name, i, name);
-        TRY(bp_graph_give_name(graph, v, i ? name : node->name));
+        TRY(trace_name(graph, v, i ? NULL : node->name, node->name, i));
         TRY(bp_graph_symbol(graph, node->out[i], &out[i]));
     }
     return BP_OK;
@@ -180,7 +176,6 @@ enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32
     struct bp_invocation inv = {0};
     struct bp_value *v;
     enum bp_status status;
-    char name[NAME_MAX_OWN];
 
     bp_node_invocation(graph, to, NULL, &inv);
     for (uint32_t k = 0; k < to->n_in; k++)
@@ -190,8 +185,7 @@ enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32
     v = &graph->value[graph->n_value - 1];
     v->node = node;
     v->output = i;
-    own_name(graph, to->name, i, name);
-    status = bp_graph_give_name(graph, v, name);
+    status = trace_name(graph, v, NULL, to->name, i);
     if (status) {
         drop_value(graph);
         return status;
@@ -207,15 +201,18 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *inv
     struct bp_node node = {0};
     uint32_t values = graph->n_value;
     enum bp_status status = BP_OK;
-    char name[NAME_MAX_OWN];
+    char name[BP_GRAPH_NAME];
 
     TRY(trace_make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
     take_invocation(&node, inv);
-    own_name(graph, inv->row->info.name, graph->n_node, name);
-    node.name = strdup(name);
+    if (graph->core) {
+        bp_graph_own_name(graph, inv->row->info.name, graph->n_node, name);
+        node.name = strdup(name);
+    }
     node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
     if (inv->kernel) node.kernel = strdup(inv->kernel);
-    if (!node.name || !node.in || (inv->kernel && !node.kernel)) status = no_memory();
+    if ((graph->core && !node.name) || !node.in || (inv->kernel && !node.kernel))
+        status = no_memory();
     node.out = node.in ? node.in + node.n_in : NULL;
     for (uint32_t i = 0; i < node.n_in && status == BP_OK; i++) {
         node.in[i] = BP_NO_VALUE;

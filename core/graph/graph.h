@@ -13,7 +13,7 @@ enum bp_value_kind { BP_VALUE_INPUT = 0, BP_VALUE_CONSTANT = 1, BP_VALUE_RESULT 
 struct bp_value {
     struct bp_typed_view *type; /* dense; allocated separately, so that symbolic tensors may point
                                    to it */
-    char *name;                 /* owned, unique in the graph */
+    char *name;                 /* owned, unique in the graph; NULL in a graph without a core */
     uint32_t kind;              /* enum bp_value_kind */
     uint32_t node, output;      /* of a result: the node and its output */
     struct bp_tensor *constant; /* a reference */
@@ -22,7 +22,7 @@ struct bp_value {
 struct bp_node {
     const struct bp_opdef *row;
     void *attrs;                  /* owned, or NULL */
-    char *name;                   /* owned, unique in the graph */
+    char *name;                   /* owned, unique in the graph; NULL in a graph without a core */
     char *kernel;                 /* owned: the only kernel row to use; NULL: the best one */
     uint32_t *in, *out;           /* numbers of values; BP_NO_VALUE: absent */
     uint32_t n_in, n_out, want;
@@ -39,7 +39,8 @@ struct bp_graph {
     uint32_t *input, *output; /* numbers of values, in the order of creation */
     uint32_t n_value, n_node, n_input, n_output;
     uint32_t room_value, room_node, room_input, room_output;
-    void *names; /* names of its values if it has a core; a tree of tsearch */
+    struct bp_name_entry *name; /* the names of its values, if it has a core: names.c */
+    uint32_t n_name, room_name;
     void *constants; /* its tensors with their values; a tree of tsearch: constants.c */
     _Atomic uint32_t programs; /* programs of this graph: while there are any, the graph does not
                                   change */
@@ -61,12 +62,19 @@ void bp_graph_release(struct bp_graph *graph);
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
                                struct bp_tensor **out_tensor);
 
-/* names.c: names of values are unique, except in a graph without a core, whose names the app never
- * sees. bp_graph_give_name: sets a copy of name, which is not in use, as the name of v. */
+enum { BP_GRAPH_NAME = 96 }; /* bytes of a name that the core generates */
+
+/* names.c: names of values are unique. A graph without a core has none, because no app sees them.
+ * bp_graph_give_name: sets a copy of name, which is not in use, as the name of v. Only a graph with
+ * a core may be passed. */
 bool bp_graph_has_name(const struct bp_graph *graph, const char *name);
 enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, const char *name);
 void bp_graph_drop_name(struct bp_graph *graph, struct bp_value *v);
 void bp_graph_forget_names(struct bp_graph *graph);
+/* Generates a name such as "conv_3" from a word and a number; if it is in use, with a higher
+ * number. */
+void bp_graph_own_name(const struct bp_graph *graph, const char *what, uint32_t number,
+                       char text[BP_GRAPH_NAME]);
 
 /* constants.c: finds the value of a constant by its tensor. bp_graph_note_constant adds the value,
  * whose tensor is set; bp_graph_drop_constant forgets the value. */

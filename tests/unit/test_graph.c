@@ -2,6 +2,7 @@
 /* test_graph.c: tests calls that are recorded in a graph, and the results of running the graph. */
 #include "fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -162,6 +163,42 @@ Test(graph, a_failure_names_the_node)
     bp_tensor_destroy(z);
     bp_stream_destroy(p.stream);
     bp_device_destroy(p.device);
+    graph_finish(&r);
+}
+
+/* Enough names that the table of names grows and that places of names collide. A renamed value
+ * gives its old name back; a generated name avoids those of the app. */
+Test(graph, names_are_unique_and_free_after_a_change)
+{
+    enum { N = 500 };
+    struct recorded r = graph_begin();
+    struct bp_value_info info = {.size = sizeof info};
+    struct bp_tensor *y[N + 1];
+    char name[64];
+
+    OK(bp_graph_input(r.graph, "relu_7", BP_F32, 1, SHAPE(3), &y[0]));
+    for (int i = 0; i < N; i++) {
+        y[i + 1] = NULL;
+        OK(bp_op_relu(r.scope, y[i], &y[i + 1]));
+    }
+    OK(bp_graph_value(r.graph, 8, &info)); /* of node 7 */
+    cr_assert_str_eq(info.name, "relu_8");
+    OK(bp_graph_value(r.graph, 9, &info));
+    cr_assert_str_eq(info.name, "relu_9");
+    for (int i = 1; i <= N; i += 2) {
+        snprintf(name, sizeof name, "a long name of a layer: /encoder/%d", i);
+        OK(bp_graph_name(r.graph, y[i], name));
+    }
+    for (int i = 1; i <= N; i++) {
+        OK(bp_graph_value(r.graph, (uint32_t)i, &info));
+        snprintf(name, sizeof name, "%s", info.name);
+        FAILS(BP_ERR_INVALID, "is taken", bp_graph_name(r.graph, y[1], name));
+    }
+    for (int i = 1; i <= N; i += 2) {
+        snprintf(name, sizeof name, "relu_%d", i > 7 ? i : i - 1);
+        OK(bp_graph_name(r.graph, y[i], name));
+    }
+    for (int i = 0; i <= N; i++) bp_tensor_destroy(y[i]);
     graph_finish(&r);
 }
 
