@@ -121,11 +121,10 @@ static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation
 {
     uint32_t share = inv->in_at[inv->row->info.out[0].share];
     struct bp_operand base = in[share];
-    struct bp_invocation *own = malloc(sizeof *own);
+    struct bp_invocation *own = bp_plan_copy_call(inv);
     enum bp_status status;
 
     if (!own) return bp_plan_no_memory(inv);
-    *own = *inv;
     status = plan_infer(b, own, share, &base);
     for (uint32_t i = 0; i < own->n_out && status == BP_OK; i++)
         status = place_view(b, own, i, base, out[i]);

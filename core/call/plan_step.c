@@ -45,7 +45,7 @@ struct bp_invocation *bp_plan_copy_call(const struct bp_invocation *inv)
 {
     struct bp_invocation *copy = malloc(sizeof *copy);
 
-    if (copy) memcpy(copy, inv, sizeof *copy);
+    if (copy) bp_invocation_copy(copy, inv);
     return copy;
 }
 
@@ -53,10 +53,13 @@ enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *o
                              enum bp_row_number row, void *attrs, struct bp_operand from,
                              struct bp_operand to)
 {
-    struct bp_invocation *inv = calloc(1, sizeof *inv);
+    struct bp_invocation *inv = malloc(sizeof *inv);
     enum bp_status status;
 
     if (!inv) return bp_plan_no_memory(of);
+    memset(inv, 0, offsetof(struct bp_invocation, in));
+    inv->out[0] = (struct bp_type){0};
+    inv->given[0] = NULL;
     inv->row = &bp_opdef[row];
     inv->device = of->device;
     inv->attrs = attrs;

@@ -137,14 +137,13 @@ static enum bp_status make_dense(struct bp_invocation *inv, struct bp_prepared *
 static enum bp_status make_there(const struct bp_invocation *inv, struct bp_device *host,
                                  struct bp_prepared **out_prepared)
 {
-    struct bp_invocation *copy = malloc(sizeof *copy);
+    struct bp_invocation *copy = bp_plan_copy_call(inv);
     enum bp_status status = copy ? BP_OK : bp_plan_no_memory(inv);
 
     if (copy) {
-        *copy = *inv;
         copy->device = host;
         copy->in_place = false;
-        memset(copy->given, 0, sizeof copy->given);
+        memset(copy->given, 0, copy->n_out * sizeof *copy->given);
         copy->attrs = NULL;
         if (inv->attrs) status = bp_attrs_copy(&inv->row->info, inv->attrs, &copy->attrs);
     }

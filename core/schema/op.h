@@ -6,6 +6,8 @@
 
 #include "../tensor/tensor.h"
 
+#include <string.h>
+
 enum bp_row_number {
 #define OP(op, ins, outs, facts) BP_ROW_##op,
 #define OPA(op, ins, outs, attrs, facts) BP_ROW_##op,
@@ -75,26 +77,39 @@ struct bp_invocation {
     bool decompose;                    /* run the decomposition, even if a kernel exists */
     bool in_place;                  /* a preallocated output is the input that it may share; not set
                                        for updates, which always are */
+    bool view_copies; /* set by inference: the strides of the input that a view operator shares do
+                         not allow the views: a dense copy is viewed */
     uint32_t allow;                 /* enum bp_allow, of the program that the call is for */
     struct bp_graph *graph;         /* the graph that records the call; device is NULL then */
-    const struct bp_view *in[BP_FLAT_MAX];
-    struct bp_constant constant[BP_FLAT_MAX];
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
     uint32_t n_in, n_out;
     uint32_t dtype[BP_VAR_COUNT];   /* of each bound type variable */
     uint32_t bound;                 /* bit of each bound type variable */
-    struct bp_type out[BP_FLAT_MAX];
     uint32_t want;                  /* bit of each declared output that is wanted */
+    int64_t view_stride[BP_RANK_MAX]; /* set by the inference of a view operator: how its outputs
+                                         view the input, in elements */
+    /* Only the first n_in and n_out elements of these lists are set. */
+    const struct bp_view *in[BP_FLAT_MAX];
+    struct bp_constant constant[BP_FLAT_MAX];
+    struct bp_type out[BP_FLAT_MAX];
     const struct bp_view *given[BP_FLAT_MAX]; /* preallocated outputs, or NULL */
-    /* Set by the inference of a view operator: how its outputs view the input `share`. */
-    int64_t view_stride[BP_RANK_MAX]; /* of all outputs, in elements */
-    int64_t view_offset[BP_FLAT_MAX]; /* of each output */
-    bool view_copies; /* the input's strides do not allow the views: a dense copy is viewed */
+    int64_t view_offset[BP_FLAT_MAX]; /* of each output, as view_stride */
 };
 
 static inline bool bp_port_varies(const struct bp_port *port)
 {
     return port->kind == BP_PORT_VAROUT || port->kind == BP_PORT_VIEWS;
+}
+
+/* Copies an invocation: of its lists, which are long, only the elements that are set. */
+static inline void bp_invocation_copy(struct bp_invocation *to, const struct bp_invocation *from)
+{
+    memcpy(to, from, offsetof(struct bp_invocation, in));
+    memcpy(to->in, from->in, from->n_in * sizeof *from->in);
+    memcpy(to->constant, from->constant, from->n_in * sizeof *from->constant);
+    memcpy(to->out, from->out, from->n_out * sizeof *from->out);
+    memcpy(to->given, from->given, from->n_out * sizeof *from->given);
+    memcpy(to->view_offset, from->view_offset, from->n_out * sizeof *from->view_offset);
 }
 
 /* Returns the declared output to which output number i of the flat list belongs. */
