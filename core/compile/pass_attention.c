@@ -11,6 +11,7 @@
 #include <backplane/ops.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +26,20 @@ static const struct {
 };
 enum { ATTENTION_FORMS = sizeof attention_forms / sizeof *attention_forms };
 
-/* The forms whose texts are read. */
-struct attention_read {
-    struct bp_pattern_names names;
-    struct bp_pattern_text text;
-};
+/* The forms, read once in a process and constant afterwards. */
+static struct {
+    pthread_once_t once;
+    enum bp_status status;
+    struct bp_pattern_names names[ATTENTION_FORMS];
+    struct bp_pattern_text text[ATTENTION_FORMS];
+} attention_read = {.once = PTHREAD_ONCE_INIT};
+
+static void attention_read_forms(void)
+{
+    for (int i = 0; i < ATTENTION_FORMS && attention_read.status == BP_OK; i++)
+        attention_read.status = bp_pattern_parse(attention_forms[i].text, &attention_read.names[i],
+                                                 &attention_read.text[i]);
+}
 
 struct attention {
     uint32_t q, k, v;   /* values */
@@ -55,12 +65,11 @@ static bool attention_scale(const struct bp_match *match, uint32_t at, bool divi
     return isfinite(*out) && *out != 0;
 }
 
-static bool find_attention(const struct bp_ir *ir, const struct attention_read *read, uint32_t n,
-                           struct attention *a)
+static bool find_attention(const struct bp_ir *ir, uint32_t n, struct attention *a)
 {
     for (int i = 0; i < ATTENTION_FORMS; i++) {
-        const struct bp_pattern_names *names = &read[i].names;
-        if (!bp_pattern_matches(ir, &read[i].text, n, &a->match)) continue;
+        const struct bp_pattern_names *names = &attention_read.names[i];
+        if (!bp_pattern_matches(ir, &attention_read.text[i], n, &a->match)) continue;
         a->q = a->match.value[name_of(names, "q")];
         a->k = a->match.value[name_of(names, "k")];
         a->v = a->match.value[name_of(names, "v")];
@@ -121,21 +130,22 @@ static bool device_has_attention(const struct bp_ir *ir, uint32_t dtype)
 
 enum bp_status bp_pass_attention(struct bp_compilation *c)
 {
-    struct attention_read read[ATTENTION_FORMS] = {0};
     struct bp_ir *ir = c->ir;
     char *before = strdup(bp_error_message());
     struct attention a;
 
     if (!before) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
-    for (int i = 0; i < ATTENTION_FORMS; i++)
-        if (bp_pattern_parse(attention_forms[i].text, &read[i].names, &read[i].text))
-            return free(before), BP_ERR_INTERNAL;
+    pthread_once(&attention_read.once, attention_read_forms);
+    if (attention_read.status) {
+        free(before);
+        return bp_error(attention_read.status, "a pattern of the compiler is wrong");
+    }
     for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
         const struct bp_node *node = &ir->node[n].call;
         next = ir->node[n].next;
         if (node->row == &bp_opdef[BP_ROW_matmul] &&
             device_has_attention(ir, ir->value[node->out[0]].type->view.dtype) &&
-            find_attention(ir, read, n, &a) && attention_replace(ir, &a))
+            find_attention(ir, n, &a) && attention_replace(ir, &a))
             c->changes++;
     }
     bp_error_write("%s", before);

@@ -9,6 +9,7 @@
 #include "../call/compose.h"
 #include "../call/prepared.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,12 +77,22 @@ enum {
     PATTERNS = sizeof bp_pattern_list / sizeof *bp_pattern_list
 };
 const uint32_t bp_pattern_count = PATTERNS;
+_Static_assert(PATTERNS <= 64, "one bit for each pattern");
 
 /* A pattern whose texts are read. */
 struct read_pattern {
     struct bp_pattern_names names;
     struct bp_pattern_text match, result;
 };
+
+/* All patterns, read once in a process and constant afterwards; for each operator, the bits of the
+ * patterns whose last call has it. */
+static struct {
+    pthread_once_t once;
+    enum bp_status status;
+    struct read_pattern pattern[PATTERNS];
+    uint64_t last[BP_ROW_COUNT];
+} patterns = {.once = PTHREAD_ONCE_INIT};
 
 struct replacement {
     struct bp_rewrite *rw;
@@ -104,15 +115,12 @@ static struct bp_tensor *replace_term(struct replacement *r, uint32_t number)
     struct bp_tensor *in[4], *t;
     uint64_t attrs[512 / 8];
     enum bp_status status;
-    char name[64];
 
     if (term->kind != BP_TERM_CALL) {
         status = bp_rewrite_in(r->rw, r->match->value[term->name], &t);
         return status ? replace_fail(r, status) : t;
     }
-    snprintf(name, sizeof name, "%.*s", (int)term->length, term->text);
-    row = bp_opdef_find(name);
-    if (!row) return replace_fail(r, bp_error(BP_ERR_INTERNAL, "a pattern names '%s'", name));
+    row = term->row[0];
     for (uint32_t i = 0; i < term->n_in; i++) in[i] = replace_term(r, term->in[i]);
     if (!row->info.attrs_size)
         return bp_compose(r->c, (enum bp_row_number)(row - bp_opdef), NULL, in, term->n_in);
@@ -143,14 +151,32 @@ static bool match_replace(struct bp_ir *ir, const struct read_pattern *pattern,
     return false;
 }
 
-static enum bp_status read_patterns(struct read_pattern *read)
+static enum bp_status pattern_read(uint32_t i)
 {
-    for (int i = 0; i < PATTERNS; i++) {
-        read[i].names.n = 0;
-        TRY(bp_pattern_parse(bp_pattern_list[i].match, &read[i].names, &read[i].match));
-        TRY(bp_pattern_parse(bp_pattern_list[i].result, &read[i].names, &read[i].result));
-    }
+    struct read_pattern *read = &patterns.pattern[i];
+    const struct bp_pattern_node *last = &read->match.node[0];
+
+    TRY(bp_pattern_parse(bp_pattern_list[i].match, &read->names, &read->match));
+    TRY(bp_pattern_parse(bp_pattern_list[i].result, &read->names, &read->result));
+    for (uint32_t k = 0; k < BP_PATTERN_ROWS && last->row[k]; k++)
+        patterns.last[last->row[k] - bp_opdef] |= UINT64_C(1) << i;
     return BP_OK;
+}
+
+static void patterns_read(void)
+{
+    for (uint32_t i = 0; i < PATTERNS && patterns.status == BP_OK; i++)
+        patterns.status = pattern_read(i);
+}
+
+/* The bits of the patterns that may match at a node. Operators of plugins are in no pattern. */
+static uint64_t patterns_of(const struct bp_node *node)
+{
+    uintptr_t at = (uintptr_t)node->row, first = (uintptr_t)bp_opdef;
+
+    return at >= first && at < first + sizeof *bp_opdef * BP_ROW_COUNT
+               ? patterns.last[node->row - bp_opdef]
+               : 0;
 }
 
 /* Whether the result is a value of the match and must stay a tensor of its own: the app gets it, or
@@ -172,37 +198,36 @@ static bool device_has_result(const struct bp_ir *ir, const struct read_pattern 
 
     for (uint32_t i = 0; i < pattern->result.n_node; i++) {
         const struct bp_pattern_node *term = &pattern->result.node[i];
-        const struct bp_opdef *row;
-        char name[64];
+        const struct bp_opdef *row = term->row[0];
         if (term->kind != BP_TERM_CALL) continue;
-        snprintf(name, sizeof name, "%.*s", (int)term->length, term->text);
-        row = bp_opdef_find(name);
-        if (row && !row->decompose && !bp_select_has_dtype(ir->device, row, dtype)) return false;
+        if (!row->decompose && !bp_select_has_dtype(ir->device, row, dtype)) return false;
     }
     return true;
 }
 
 /* Replaces the first match of a pattern at node n. */
-static bool recognise_node(struct bp_ir *ir, const struct read_pattern *read, uint32_t n)
+static bool recognise_node(struct bp_ir *ir, uint32_t n)
 {
     struct bp_match match;
 
-    for (int i = 0; i < PATTERNS; i++)
-        if (bp_pattern_matches(ir, &read[i].match, n, &match) && !loses_output(ir, &read[i], n) &&
-            device_has_result(ir, &read[i], n) && match_replace(ir, &read[i], &match))
+    for (uint64_t left = patterns_of(&ir->node[n].call); left; left &= left - 1) {
+        const struct read_pattern *p = &patterns.pattern[__builtin_ctzll(left)];
+        if (bp_pattern_matches(ir, &p->match, n, &match) && !loses_output(ir, p, n) &&
+            device_has_result(ir, p, n) && match_replace(ir, p, &match))
             return true;
+    }
     return false;
 }
 
 /* Visits the nodes from the last to the first, so that the larger one of two expressions is found,
  * of which one is a part of the other. */
-static uint32_t recognise_round(struct bp_ir *ir, const struct read_pattern *read)
+static uint32_t recognise_round(struct bp_ir *ir)
 {
     uint32_t found = 0;
 
     for (uint32_t n = ir->last, after; n != BP_NO_VALUE;) {
         after = ir->node[n].next;
-        found += recognise_node(ir, read, n);
+        found += recognise_node(ir, n);
         n = ir->node[n].dead ? after == BP_NO_VALUE ? ir->last : ir->node[after].previous : n;
         if (n != BP_NO_VALUE && !ir->node[n].dead) n = ir->node[n].previous;
     }
@@ -212,19 +237,20 @@ static uint32_t recognise_round(struct bp_ir *ir, const struct read_pattern *rea
 
 enum bp_status bp_pass_recognise(struct bp_compilation *c)
 {
-    struct read_pattern *read = malloc(PATTERNS * sizeof *read);
     char *before = strdup(bp_error_message());
-    enum bp_status status = read && before
-                                ? read_patterns(read)
-                                : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     uint32_t found = 1;
 
-    while (status == BP_OK && found) { /* a result may be a part of another pattern */
-        found = recognise_round(c->ir, read);
+    if (!before) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    pthread_once(&patterns.once, patterns_read);
+    if (patterns.status) {
+        free(before);
+        return bp_error(patterns.status, "a pattern of the compiler is wrong");
+    }
+    while (found) { /* a result may be a part of another pattern */
+        found = recognise_round(c->ir);
         c->changes += found;
     }
-    if (status == BP_OK) bp_error_write("%s", before);
+    bp_error_write("%s", before);
     free(before);
-    free(read);
-    return status;
+    return BP_OK;
 }

@@ -64,6 +64,30 @@ static void read_operands(struct pattern_reader *r, uint32_t number)
     if (!reader_take(r, ')')) r->wrong = "expected ')'";
 }
 
+/* Finds the operators of a call, which "|" separates. */
+static void reader_find_rows(struct pattern_reader *r, struct bp_pattern_node *node)
+{
+    const char *at = node->text, *end = node->text + node->length;
+
+    for (uint32_t i = 0; at <= end; i++) {
+        const char *stop = memchr(at, '|', (size_t)(end - at));
+        size_t n = (size_t)((stop ? stop : end) - at);
+        char name[64];
+        if (n >= sizeof name || i == BP_PATTERN_ROWS) {
+            r->wrong = "too many operators";
+            return;
+        }
+        memcpy(name, at, n);
+        name[n] = 0;
+        node->row[i] = bp_opdef_find(name);
+        if (!node->row[i]) {
+            r->wrong = "unknown operator";
+            return;
+        }
+        at += n + 1;
+    }
+}
+
 /* Reads a word, and what stands behind it. */
 static void read_word(struct pattern_reader *r, uint32_t number)
 {
@@ -78,7 +102,8 @@ static void read_word(struct pattern_reader *r, uint32_t number)
         return;
     }
     if (!capture && reader_take(r, '(')) {
-        read_operands(r, number);
+        reader_find_rows(r, node);
+        if (!r->wrong) read_operands(r, number);
         return;
     }
     node->kind = capture ? BP_TERM_CAPTURE : BP_TERM_VALUE;

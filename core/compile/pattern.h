@@ -21,7 +21,8 @@
 
 enum {
     BP_PATTERN_NODES = 32,
-    BP_PATTERN_NAMES = 8
+    BP_PATTERN_NAMES = 8,
+    BP_PATTERN_ROWS = 4 /* operators of one call that serve alike */
 };
 
 /* One node of an expression. */
@@ -39,6 +40,7 @@ struct bp_pattern_node {
     double number;
     uint32_t in[4], n_in; /* of a call: nodes */
     const char *attrs;    /* of a call: the text behind ";", or NULL */
+    const struct bp_opdef *row[BP_PATTERN_ROWS]; /* of a call: its operators, then NULL */
 };
 
 /* An expression; node 0 is the last call. */
@@ -61,7 +63,8 @@ struct bp_pattern_names {
     uint32_t length[BP_PATTERN_NAMES], n;
 };
 
-/* pattern.c: reads the text of an expression. BP_ERR_INTERNAL: it is wrong. */
+/* pattern.c: reads the text of an expression. BP_ERR_INTERNAL: it is wrong, or there is no such
+ * operator. */
 enum bp_status bp_pattern_parse(const char *text, struct bp_pattern_names *names,
                                 struct bp_pattern_text *out);
 

@@ -23,15 +23,12 @@ struct matching {
  * do not make NaN of an operator's result. Nor is an integer that a double may round. */
 static bool constant_number(const struct bp_ir *ir, uint32_t v, double *out_number)
 {
-    int64_t n = ir->value[v].type->view.count;
-    double *element = n > 0 && n <= ALIKE_MAX ? malloc((size_t)n * sizeof *element) : NULL;
-    bool alike = element && bp_ir_read(ir, v, ALIKE_MAX, element);
+    double number;
+    bool alike = bp_ir_read_alike(ir, v, ALIKE_MAX, &number);
 
-    for (int64_t i = 1; alike && i < n; i++) alike = element[i] == element[0];
-    alike = alike && !isnan(element[0]);
-    alike = alike && (ir->value[v].type->view.dtype != BP_I64 || fabs(element[0]) < 0x1p53);
-    if (alike) *out_number = element[0];
-    free(element);
+    alike = alike && !isnan(number);
+    alike = alike && (ir->value[v].type->view.dtype != BP_I64 || fabs(number) < 0x1p53);
+    if (alike) *out_number = number;
     return alike;
 }
 
@@ -48,27 +45,21 @@ static bool number_is(double a, double b, uint32_t dtype)
     return fabs(a - b) <= near * fabs(b);
 }
 
-/* Whether one of the words that "|" separates is the operator's name. */
-static bool names_operator(const struct bp_pattern_node *term, const char *op)
+/* Whether the operator is one of those of a call. */
+static bool names_operator(const struct bp_pattern_node *term, const struct bp_opdef *row)
 {
-    const char *at = term->text, *end = term->text + term->length;
-    size_t n = strlen(op);
-
-    while (at < end) {
-        const char *stop = memchr(at, '|', (size_t)(end - at));
-        size_t length = (size_t)((stop ? stop : end) - at);
-        if (length == n && !memcmp(at, op, n)) return true;
-        at += length + 1;
-    }
+    for (uint32_t i = 0; i < BP_PATTERN_ROWS && term->row[i]; i++)
+        if (term->row[i] == row) return true;
     return false;
 }
 
 static bool node_commutes(const struct bp_node *node)
 {
-    static const char *const names[] = {"add", "mul", "maximum", "minimum"};
+    static const enum bp_row_number rows[] = {BP_ROW_add, BP_ROW_mul, BP_ROW_maximum,
+                                              BP_ROW_minimum};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(node->row->info.name, names[i])) return true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (node->row == &bp_opdef[rows[i]]) return true;
     return false;
 }
 
@@ -108,7 +99,7 @@ static bool call_matches(struct matching *m, const struct bp_pattern_node *term,
     const struct bp_node *node = &m->ir->node[n].call;
     struct bp_match before;
 
-    if (node->kernel || !bp_ir_is_pure(node) || !names_operator(term, node->row->info.name) ||
+    if (node->kernel || !bp_ir_is_pure(node) || !names_operator(term, node->row) ||
         node->n_in < term->n_in || !attrs_match(m->ir, node, term->attrs))
         return false;
     for (uint32_t i = term->n_in; i < node->n_in; i++)
@@ -179,10 +170,11 @@ static bool match_is_closed(const struct bp_ir *ir, const struct bp_match *match
 bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *text, uint32_t n,
                         struct bp_match *out)
 {
-    struct matching m = {.ir = ir, .text = text};
+    struct matching m;
 
+    if (!names_operator(&text->node[0], ir->node[n].call.row)) return false;
+    m = (struct matching){.ir = ir, .text = text};
     for (uint32_t i = 0; i < BP_PATTERN_NAMES; i++) m.match.value[i] = BP_NO_VALUE;
-    if (!names_operator(&text->node[0], ir->node[n].call.row->info.name)) return false;
     if (!call_matches(&m, &text->node[0], n) || !match_is_closed(ir, &m.match)) return false;
     *out = m.match;
     return true;

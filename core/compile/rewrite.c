@@ -151,28 +151,52 @@ static bool copy_constant(struct bp_tensor *t, void *data)
     return status == BP_OK;
 }
 
-bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
+/* Finds the elements of a constant; false: bp_ir_read reads none of it. *out_copy: what the caller
+ * frees. */
+static bool constant_data(const struct bp_ir *ir, uint32_t value, int64_t most,
+                          const void **out_data, void **out_copy)
 {
     struct bp_tensor *t = ir->value[value].constant;
     const uint64_t dtypes =
         BP_M(F32) | BP_M(F64) | BP_M(F16) | BP_M(BF16) | BP_M(I32) | BP_M(I64);
-    const void *data;
-    void *copy = NULL;
 
+    *out_copy = NULL;
     if (!bp_ir_is_frozen(ir, value) || t->view.count > most || !(dtypes >> t->view.dtype & 1))
         return false;
     ir->value[value].read = true;
-    data = t->view.data;
-    if (!t->device->host_visible || t->view.flags & BP_VIEW_STRIDED) {
-        copy = malloc((size_t)t->view.count * 8 + 1);
-        if (!copy || !copy_constant(t, copy)) {
-            free(copy);
-            return false;
-        }
-        data = copy;
-    }
-    for (int64_t i = 0; i < t->view.count; i++)
+    *out_data = t->view.data;
+    if (t->device->host_visible && !(t->view.flags & BP_VIEW_STRIDED)) return true;
+    *out_data = *out_copy = malloc((size_t)t->view.count * 8 + 1);
+    if (*out_copy && copy_constant(t, *out_copy)) return true;
+    free(*out_copy);
+    *out_copy = NULL;
+    return false;
+}
+
+bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
+{
+    const struct bp_tensor *t = ir->value[value].constant;
+    const void *data;
+    void *copy;
+    bool found = constant_data(ir, value, most, &data, &copy);
+
+    for (int64_t i = 0; found && i < t->view.count; i++)
         out[i] = element_as_double(data, t->view.dtype, i);
     free(copy);
-    return true;
+    return found;
+}
+
+bool bp_ir_read_alike(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
+{
+    const struct bp_tensor *t = ir->value[value].constant;
+    const void *data;
+    void *copy;
+    bool alike = constant_data(ir, value, most, &data, &copy) && t->view.count;
+    double first = alike ? element_as_double(data, t->view.dtype, 0) : 0;
+
+    for (int64_t i = 1; alike && i < t->view.count; i++)
+        alike = element_as_double(data, t->view.dtype, i) == first;
+    free(copy);
+    if (alike) *out = first;
+    return alike;
 }

@@ -57,5 +57,8 @@ void bp_rewrite_cancel(struct bp_rewrite *rw);
 /* Reads the elements of a frozen constant of f32, f64, f16, bf16, i32 or i64 as doubles. false: it
  * is no such constant, it has more than `most` elements, or it cannot be read. */
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out);
+/* As bp_ir_read, for a constant whose elements all equal the first one, which becomes *out. false
+ * also if they do not, or if there are none. */
+bool bp_ir_read_alike(const struct bp_ir *ir, uint32_t value, int64_t most, double *out);
 
 #endif

@@ -324,14 +324,24 @@ Test(patterns, a_value_that_is_updated_does_not_match)
 
 Test(patterns, a_wrong_text_is_refused)
 {
-    static const char *const wrong[] = {
-        "mul(x",    "mul(x,)",          "3",
-        "mul(x) y", "f(a, b, c, d, e)", "f(a1, a2, a3, f(a4, a5, a6, f(a7, a8, a9)))",
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        {"mul(x", "expected ')'"},
+        {"mul(x,)", "expected a name or a number"},
+        {"3", "expected a call"},
+        {"mul(x) y", "expected the end"},
+        {"mul(a, b, c, d, e)", "too many operands"},
+        {"mul(a1, a2, a3, mul(a4, a5, a6, mul(a7, a8, a9)))", "too many names"},
+        {"mull(x, y)", "unknown operator"},
+        {"mul|mull(x, y)", "unknown operator"},
+        {"mul|add|sub|div|pow(x, y)", "too many operators"},
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct bp_pattern_names names = {.n = 0};
         struct bp_pattern_text text;
-        FAILS(BP_ERR_INTERNAL, wrong[i], bp_pattern_parse(wrong[i], &names, &text));
+        FAILS(BP_ERR_INTERNAL, wrong[i].why, bp_pattern_parse(wrong[i].text, &names, &text));
+        cr_assert(strstr(bp_error_message(), wrong[i].text));
     }
 }

@@ -31,7 +31,7 @@ PASSES = [
     ("other attributes are not compared", ATTRS, "return others_are_default(node, text);",
      "(void)others_are_default(node, text);\n    return true;", "patterns"),
     ("a captured number is lost", ATTRS, "number = match->number[i];", "(void)match;", "patterns"),
-    ("NaN is a number", MATCH, "    alike = alike && !isnan(element[0]);\n", "", "patterns"),
+    ("NaN is a number", MATCH, "    alike = alike && !isnan(number);\n", "", "patterns"),
     ("-0 is 0", MATCH, "if (b == 0) return a == 0 && !signbit(a);", "if (b == 0) return a == 0;", "patterns"),
     ("an output may go away", RECOGNISE,
      "(ir->value[root].returned || ir->value[root].updated);", "ir->value[root].updated;", "patterns"),
