@@ -99,6 +99,75 @@ static enum bp_status has_parts(const struct bp_ir *ir, const struct bp_node_tab
     return status;
 }
 
+/* The pure nodes that have a value as first input, as a list for each value. */
+struct first_readers {
+    uint32_t *of;   /* for each value: a node, or BP_NO_VALUE */
+    uint32_t *next; /* for each node: the next node of its list */
+    bool any_reads_nothing;
+};
+
+static uint32_t first_input(const struct bp_ir *ir, const struct bp_node *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE) return bp_ir_same(ir, node->in[i]);
+    return BP_NO_VALUE;
+}
+
+static void first_readers_finish(struct first_readers *r)
+{
+    free(r->of);
+    *r = (struct first_readers){0};
+}
+
+static enum bp_status first_readers_init(struct first_readers *r, const struct bp_ir *ir)
+{
+    *r = (struct first_readers){.of = malloc((ir->n_value + ir->n_node + 1) * sizeof *r->of)};
+    if (!r->of) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    r->next = r->of + ir->n_value;
+    for (uint32_t v = 0; v < ir->n_value; v++) r->of[v] = BP_NO_VALUE;
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
+        uint32_t v = first_input(ir, &ir->node[n].call);
+        if (!bp_ir_is_pure(&ir->node[n].call)) continue;
+        if (v == BP_NO_VALUE) {
+            r->any_reads_nothing = true;
+            continue;
+        }
+        r->next[n] = r->of[v];
+        r->of[v] = n;
+    }
+    return BP_OK;
+}
+
+static bool reads_only(const struct bp_ir *ir, const struct bp_node *reader,
+                       const struct bp_node *node)
+{
+    for (uint32_t i = 0; i < reader->n_in; i++) {
+        bool found = reader->in[i] == BP_NO_VALUE;
+        for (uint32_t k = 0; k < node->n_in && !found; k++)
+            found = node->in[k] != BP_NO_VALUE &&
+                    bp_ir_same(ir, node->in[k]) == bp_ir_same(ir, reader->in[i]);
+        if (!found) return false;
+    }
+    return true;
+}
+
+/* Whether the graph may have a part of a node's decomposition. The first part of one reads nothing
+ * but inputs of the node. Of a value with many readers the answer is yes. */
+static bool may_have_parts(const struct bp_ir *ir, const struct first_readers *readers, uint32_t n)
+{
+    const struct bp_node *node = &ir->node[n].call;
+    uint32_t left = 64;
+
+    if (readers->any_reads_nothing) return true;
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t m = node->in[i] == BP_NO_VALUE ? BP_NO_VALUE
+                                                : readers->of[bp_ir_same(ir, node->in[i])];
+        for (; m != BP_NO_VALUE; m = readers->next[m])
+            if (!left-- || (m != n && reads_only(ir, &ir->node[m].call, node))) return true;
+    }
+    return false;
+}
+
 /* Nodes that a pass made are what later passes want. */
 static bool may_expand(const struct bp_ir_node *node)
 {
@@ -115,23 +184,37 @@ static void take_views(const struct bp_ir *ir, const struct bp_node *node,
                     : &ir->value[bp_ir_same(ir, node->in[i])].type->view;
 }
 
-static enum bp_status expand_nodes(struct bp_compilation *c, const struct bp_node_table *table)
+static enum bp_status expand_node(struct bp_compilation *c, const struct bp_node_table *table,
+                                  struct first_readers *readers, uint32_t n)
 {
     struct bp_ir *ir = c->ir;
     const struct bp_view *in[BP_FLAT_MAX];
     bool expands, forwards;
 
-    for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
+    take_views(ir, &ir->node[n].call, in);
+    TRY(has_parts(ir, table, &ir->node[n].call, in, &expands));
+    if (!expands) return BP_OK;
+    TRY(bp_ir_expand(ir, n, in, &forwards));
+    c->changes++;
+    if (!forwards) return BP_OK;
+    bp_ir_resolve(ir);
+    first_readers_finish(readers);
+    return first_readers_init(readers, ir);
+}
+
+static enum bp_status expand_nodes(struct bp_compilation *c, const struct bp_node_table *table)
+{
+    const struct bp_ir *ir = c->ir;
+    struct first_readers readers;
+    enum bp_status status = first_readers_init(&readers, ir);
+
+    for (uint32_t n = ir->first, next; n != BP_NO_VALUE && status == BP_OK; n = next) {
         next = ir->node[n].next;
-        if (!may_expand(&ir->node[n])) continue;
-        take_views(ir, &ir->node[n].call, in);
-        TRY(has_parts(ir, table, &ir->node[n].call, in, &expands));
-        if (!expands) continue;
-        TRY(bp_ir_expand(ir, n, in, &forwards));
-        c->changes++;
-        if (forwards) bp_ir_resolve(ir);
+        if (may_expand(&ir->node[n]) && may_have_parts(ir, &readers, n))
+            status = expand_node(c, table, &readers, n);
     }
-    return BP_OK;
+    first_readers_finish(&readers);
+    return status;
 }
 
 /* ---- pooling ---- */
