@@ -283,7 +283,7 @@ enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *d
     inv->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
     inv->prefer = NULL;
     inv->allow = 0;
-    inv->decompose = false;
+    inv->decompose = inv->whole = false;
     inv->in_place = false;
     inv->n_in = inv->n_out = inv->bound = inv->want = 0;
     memset(inv->dtype, 0, sizeof inv->dtype);

@@ -367,6 +367,7 @@ enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *in
     for (uint32_t i = 0; i < inv->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
     status = is_view ? plan_view(b, inv, in, out) : plan_kernel(b, inv, in, out, out_view);
     if (!bp_plan_is_dead_end(status) || (inv->kernel && !plan_must_narrow(inv))) return status;
+    if (inv->whole) return bp_plan_expand(b, inv, in, out);
     if (inv->row == &bp_opdef[BP_ROW_assign]) return bp_plan_copy(b, inv, in, out);
     first = bp_plan_first_failure(status);
     if (inv->kernel) status = bp_plan_narrow(b, inv, in, out);

@@ -256,5 +256,6 @@ enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *
 
     if (inv->prefer) status = select_of(inv, out, true, out_choice);
     if (status == BP_ERR_UNSUPPORTED) status = select_of(inv, out, false, out_choice);
+    if (status == BP_ERR_UNSUPPORTED && inv->whole) return BP_ERR_NO_KERNEL;
     return status == BP_ERR_UNSUPPORTED ? select_none(inv, out) : status;
 }

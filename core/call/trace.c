@@ -331,7 +331,7 @@ void bp_invocation_of_node(const struct bp_node *node, struct bp_device *device,
     inv->attrs = node->attrs;
     inv->kernel = inv->prefer = NULL;
     inv->allow = 0;
-    inv->decompose = inv->in_place = inv->view_copies = false;
+    inv->decompose = inv->whole = inv->in_place = inv->view_copies = false;
     inv->n_in = node->n_in;
     inv->n_out = node->n_out;
     inv->want = node->want;

@@ -6,6 +6,8 @@
 #include "folded.h"
 #include "tuner.h"
 
+#include "../call/plan.h"
+
 #include <backplane/ops.h>
 
 #include <stdlib.h>
@@ -293,13 +295,6 @@ static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
     }
 }
 
-/* Whether a call that a pass made runs as other operators on this device. */
-static bool is_expanded(const struct bp_lowering *l, const struct bp_prepared *p)
-{
-    return l->schedule->ir->node[l->node].made && p->row->decompose &&
-           (p->n_step != 1 || p->step->kind);
-}
-
 /* Notes the reads of a node that stands where the node `expanded` stood. */
 static void extend_reads(struct bp_lowering *l, uint32_t n, uint32_t expanded, uint32_t first)
 {
@@ -315,7 +310,8 @@ static void extend_reads(struct bp_lowering *l, uint32_t n, uint32_t expanded, u
     }
 }
 
-/* Replaces the current node by the nodes of its decomposition, which are lowered next. */
+/* Replaces the current node, a call that a pass made and that no kernel of the device runs, by the
+ * nodes of its decomposition, which are lowered next. */
 static enum bp_status lower_expansion(struct bp_lowering *l)
 {
     struct bp_ir *ir = l->schedule->ir;
@@ -373,13 +369,14 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     TRY(check_updates(l, node, out));
     if (node->attrs) TRY(bp_attrs_copy(&node->row->info, node->attrs, &attrs));
     l->inv->attrs = attrs;
+    l->inv->whole = s->ir->node[l->node].made && node->row->decompose && !node->kernel;
     choose_row(l);
     status = bp_prepared_make(l->inv, &p);
     if (status) {
         free(attrs);
-        return status;
+        return l->inv->whole && bp_plan_is_dead_end(status) ? lower_expansion(l) : status;
     }
-    if (is_expanded(l, p)) {
+    if (l->inv->whole && (p->n_step != 1 || p->step->kind)) {
         bp_prepared_release(p);
         return lower_expansion(l);
     }

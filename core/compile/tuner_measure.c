@@ -51,7 +51,8 @@ static void candidate_add(struct measurement *m, const struct bp_kernel *kernel)
     struct bp_prepared *p = NULL;
 
     if (!inv) return;
-    *inv = *m->inv;
+    bp_invocation_copy(inv, m->inv);
+    inv->whole = false;
     inv->kernel = kernel->name;
     inv->prefer = NULL;
     inv->attrs = NULL;

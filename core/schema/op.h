@@ -75,6 +75,8 @@ struct bp_invocation {
     const char *prefer;             /* for steps of a decomposition: the kernel row that is tried
                                        first, or NULL */
     bool decompose;                    /* run the decomposition, even if a kernel exists */
+    bool whole;                     /* a call that no kernel runs is not decomposed or converted:
+                                       BP_ERR_NO_KERNEL, without a message */
     bool in_place;                  /* a preallocated output is the input that it may share; not set
                                        for updates, which always are */
     bool view_copies; /* set by inference: the strides of the input that a view operator shares do

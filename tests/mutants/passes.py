@@ -213,5 +213,5 @@ PASSES = [
      "        if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)\n            return false;\n"
      "    return true;", "        (void)i;\n    return true;", "lower"),
     ("an expansion's reads are not noted", LOWER, "extend_reads(l, n, l->node, first);", "(void)extend_reads;", "lower"),
-    ("nodes that passes made are not expanded", LOWER, "    if (is_expanded(l, p)) {", "    if (is_expanded(l, p) && p->n_step > 1000) {", "lower"),
+    ("nodes that passes made are not expanded", LOWER, "return l->inv->whole && bp_plan_is_dead_end(status) ? lower_expansion(l) : status;", "return status;", "lower"),
 ]
