@@ -25,7 +25,6 @@ struct bp_fuse_call {
 /* An operator that code may name: its number of operands, a bit for each of them that is a truth
  * value, and whether the result is one. */
 struct bp_fuse_member {
-    enum bp_row_number row;
     uint32_t n, truths, to_truth;
 };
 

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-static const struct bp_fuse_member members[] = {
-#define MEMBER(name, n) {BP_ROW_##name, n, 0, 0},
-#define TRUTH_MEMBER(name, n, from, to) {BP_ROW_##name, n, from, to},
+/* By the number of the row; n is 0 if code may not name the operator. */
+static const struct bp_fuse_member members[BP_ROW_COUNT] = {
+#define MEMBER(name, n) [BP_ROW_##name] = {n, 0, 0},
+#define TRUTH_MEMBER(name, n, from, to) [BP_ROW_##name] = {n, from, to},
     BP_FUSED_OPS(MEMBER) BP_FUSED_TRUTH_OPS(TRUTH_MEMBER)
 #undef MEMBER
 #undef TRUTH_MEMBER
@@ -16,9 +17,9 @@ static const struct bp_fuse_member members[] = {
 
 const struct bp_fuse_member *bp_fuse_member_of(const struct bp_opdef *row)
 {
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (row == &bp_opdef[members[i].row]) return &members[i];
-    return NULL;
+    uint32_t number = bp_opdef_number(row);
+
+    return number < BP_ROW_COUNT && members[number].n ? &members[number] : NULL;
 }
 
 enum { NOT_HERE = UINT32_MAX };

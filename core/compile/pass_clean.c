@@ -196,14 +196,18 @@ static bool keeps_order(const struct bp_node *node, uint32_t rank)
  * same type by reshape, expand and cast has all elements at their places. */
 static bool is_identity(const struct bp_ir *ir, const struct bp_node *node)
 {
-    const char *op = node->row->info.name;
+    static const enum bp_row_number same[] = {BP_ROW_reshape, BP_ROW_expand,    BP_ROW_cast,
+                                              BP_ROW_squeeze, BP_ROW_unsqueeze, BP_ROW_flatten};
+    uint32_t row = bp_opdef_number(node->row);
 
     if (node->n_out != 1 || !node->n_in || node->in[0] == BP_NO_VALUE ||
         node->out[0] == BP_NO_VALUE || !same_types(ir, node->in[0], node->out[0]))
         return false;
-    if (!strcmp(op, "transpose")) return keeps_order(node, ir->value[node->in[0]].type->view.rank);
-    return !strcmp(op, "reshape") || !strcmp(op, "expand") || !strcmp(op, "cast") ||
-           !strcmp(op, "squeeze") || !strcmp(op, "unsqueeze") || !strcmp(op, "flatten");
+    if (row == BP_ROW_transpose)
+        return keeps_order(node, ir->value[node->in[0]].type->view.rank);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (row == same[i]) return true;
+    return false;
 }
 
 static void remove_identities(struct bp_compilation *c)

@@ -172,11 +172,9 @@ static void patterns_read(void)
 /* The bits of the patterns that may match at a node. Operators of plugins are in no pattern. */
 static uint64_t patterns_of(const struct bp_node *node)
 {
-    uintptr_t at = (uintptr_t)node->row, first = (uintptr_t)bp_opdef;
+    uint32_t row = bp_opdef_number(node->row);
 
-    return at >= first && at < first + sizeof *bp_opdef * BP_ROW_COUNT
-               ? patterns.last[node->row - bp_opdef]
-               : 0;
+    return row < BP_ROW_COUNT ? patterns.last[row] : 0;
 }
 
 /* Whether the result is a value of the match and must stay a tensor of its own: the app gets it, or

@@ -45,6 +45,14 @@ struct bp_opdef {
 };
 extern struct bp_opdef bp_opdef[BP_ROW_COUNT];
 
+/* Returns the number of a row of the table; BP_ROW_COUNT: it is an operator of a plugin. */
+static inline uint32_t bp_opdef_number(const struct bp_opdef *row)
+{
+    uintptr_t at = (uintptr_t)row - (uintptr_t)bp_opdef;
+
+    return at < sizeof bp_opdef ? (uint32_t)(at / sizeof *bp_opdef) : BP_ROW_COUNT;
+}
+
 /* Finds an operator by name or alias; NULL if there is none. Initializes the table on first use. */
 const struct bp_opdef *bp_opdef_find(const char *name);
 void bp_opdefs_init(void);
