@@ -264,18 +264,14 @@ static enum bp_status check_kernel(const struct bp_invocation *inv)
     return BP_OK;
 }
 
-enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *device,
-                                  struct bp_graph *graph, const struct bp_call *call,
-                                  const uint8_t *want, size_t n_want)
+enum bp_status bp_invocation_init_row(struct bp_invocation *inv, const struct bp_opdef *row,
+                                      struct bp_device *device, struct bp_graph *graph,
+                                      const struct bp_call *call, const uint8_t *want,
+                                      size_t n_want)
 {
     enum bp_status status;
 
-    TRY(bp_call_check(call));
-    inv->row = bp_opdef_find(call->op);
-    if (!inv->row)
-        return bp_error(BP_ERR_NOT_FOUND,
-                        "operator '%.64s': there is none of this name (`bp ops` lists them)",
-                        call->op);
+    inv->row = row;
     inv->device = device;
     inv->graph = graph;
     inv->view_copies = false;
@@ -297,6 +293,21 @@ enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *d
     if (status == BP_OK) status = check_updates(inv);
     if (status) bp_invocation_finish(inv);
     return status;
+}
+
+enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *device,
+                                  struct bp_graph *graph, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want)
+{
+    const struct bp_opdef *row;
+
+    TRY(bp_call_check(call));
+    row = bp_opdef_find(call->op);
+    if (!row)
+        return bp_error(BP_ERR_NOT_FOUND,
+                        "operator '%.64s': there is none of this name (`bp ops` lists them)",
+                        call->op);
+    return bp_invocation_init_row(inv, row, device, graph, call, want, n_want);
 }
 
 void bp_invocation_flatten(const struct bp_invocation *inv, const struct bp_call *call,

@@ -406,7 +406,7 @@ static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opde
     if (given)
         return bp_error(BP_ERR_INVALID, "%s: a recorded call makes its outputs: give NULL",
                         row->info.name);
-    return bp_graph_trace((struct bp_graph *)scope, call, result, n_want, want);
+    return bp_graph_trace((struct bp_graph *)scope, row, call, result, n_want, want);
 }
 
 enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,

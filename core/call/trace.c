@@ -233,10 +233,10 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *inv
     return BP_OK;
 }
 
-enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
-                              struct bp_tensor **out, size_t n_out, const uint8_t *want)
+enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_opdef *row,
+                              const struct bp_call *call, struct bp_tensor **out, size_t n_out,
+                              const uint8_t *want)
 {
-    const struct bp_opdef *row = bp_opdef_find(call->op);
     struct bp_tensor *flat[BP_FLAT_MAX];
     struct bp_call filled = {.size = sizeof filled, .op = call->op, .in = call->in,
                              .n_in = call->n_in, .attrs = call->attrs};
@@ -245,11 +245,11 @@ enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call
     enum bp_status status = BP_OK;
 
     TRY(bp_graph_check_open(call->op, graph));
-    if (row && row->has_host)
+    if (row->has_host)
         TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
     if (BP_HAS(call, kernel)) filled.kernel = call->kernel;
-    status = bp_invocation_init(&inv, NULL, graph, &filled, want, n_out);
+    status = bp_invocation_init_row(&inv, row, NULL, graph, &filled, want, n_out);
     if (status == BP_OK) {
         bp_invocation_flatten(&inv, call, flat);
         status = add_node(graph, &inv, flat, out);

@@ -236,7 +236,7 @@ static enum bp_status read_call(struct reading *s, struct reading_node *node,
     TRY(read_sources(s, node));
     if (s->r.failed) return reading_bad("it ends early");
     if (c->has_attrs) call.attrs = c->attrs.full;
-    TRY(bp_graph_trace(s->nodes, &call, c->out, c->n_out, c->want));
+    TRY(bp_graph_trace(s->nodes, row, &call, c->out, c->n_out, c->want));
     return take_results(s, c);
 }
 

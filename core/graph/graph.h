@@ -88,9 +88,10 @@ void bp_graph_forget_constants(struct bp_graph *graph);
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
                                   const struct bp_type *type, struct bp_tensor **out_tensor);
 
-/* Records a call as a node: the results are symbolic tensors, NULL if not wanted. */
-enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
-                              struct bp_tensor **out, size_t n_out, const uint8_t *want);
+/* Records a call of an operator as a node: the results are symbolic tensors, NULL if not wanted. */
+enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_opdef *row,
+                              const struct bp_call *call, struct bp_tensor **out, size_t n_out,
+                              const uint8_t *want);
 
 /* Lets a node return the optional output i, which its call left out: adds the value. */
 enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32_t i);

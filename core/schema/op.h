@@ -164,6 +164,11 @@ extern const uint8_t bp_want_all[1];
 enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *device,
                                   struct bp_graph *graph, const struct bp_call *call,
                                   const uint8_t *want, size_t n_want);
+/* The same for a call of which bp_call_check was called and the row was found. */
+enum bp_status bp_invocation_init_row(struct bp_invocation *inv, const struct bp_opdef *row,
+                                      struct bp_device *device, struct bp_graph *graph,
+                                      const struct bp_call *call, const uint8_t *want,
+                                      size_t n_want);
 void bp_invocation_finish(struct bp_invocation *inv);
 enum bp_status bp_call_check(const struct bp_call *call);
 
