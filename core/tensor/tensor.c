@@ -355,7 +355,8 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
-    TRY(bp_device_synchronize(tensor->device)); /* plans may read the contents from now on */
+    if (atomic_load_explicit(&tensor->buffer->access, memory_order_acquire) != BP_ACCESS_FROZEN)
+        TRY(bp_device_synchronize(tensor->device)); /* plans may read the contents from now on */
     bp_tensor_set_frozen(tensor);
     return BP_OK;
 }
