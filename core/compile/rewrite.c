@@ -49,19 +49,22 @@ void bp_rewrite_cancel(struct bp_rewrite *rw)
 /* Names each node of the replacement after the nodes that it replaces: "conv_3+relu_5". */
 static enum bp_status rewrite_name(struct bp_rewrite *rw)
 {
-    char name[256] = "";
+    char name[256];
     size_t at = 0;
 
-    for (uint32_t i = 0; i < rw->n_node; i++) {
+    for (uint32_t i = 0; i < rw->n_node && at < sizeof name - 1; i++) {
         const char *part = rw->ir->node[rw->node[i]].call.name;
-        at += (size_t)snprintf(name + at, sizeof name - at, "%s%.100s", i ? "+" : "", part);
-        if (at >= sizeof name) break;
+        size_t n = strnlen(part, 100);
+        if (i) name[at++] = '+';
+        if (n > sizeof name - 1 - at) n = sizeof name - 1 - at;
+        memcpy(name + at, part, n);
+        at += n;
     }
+    name[at] = 0;
     for (uint32_t n = 0; n < rw->graph->n_node; n++) {
-        char *own = strdup(name);
-        if (!own) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
-        free(rw->graph->node[n].name);
-        rw->graph->node[n].name = own;
+        rw->graph->node[n].name = strdup(name);
+        if (!rw->graph->node[n].name)
+            return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     }
     return BP_OK;
 }
