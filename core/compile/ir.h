@@ -64,6 +64,7 @@ struct bp_ir {
     uint32_t recorded;    /* nodes of the graph */
     uint32_t allow;       /* enum bp_allow, for the choice of kernels */
     uint64_t random_blocks; /* blocks of random numbers that the recorded nodes draw together */
+    bool edited;          /* since bp_ir_resolve, by a function of ir_edit.c */
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
@@ -108,7 +109,8 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
 enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t node, const struct bp_view *const *in,
                             bool *out_forwards);
 
-/* Replaces forwarded values everywhere by those that replace them. Each pass ends with it. */
+/* Replaces forwarded values everywhere by those that replace them, and finds the roots. Each pass
+ * ends with it. */
 void bp_ir_resolve(struct bp_ir *ir);
 
 /* Finds the roots of all values, and which of them are updated or returned. */

@@ -57,6 +57,7 @@ void bp_ir_move_before(struct bp_ir *ir, uint32_t n, uint32_t before)
 {
     node_unlink(ir, n);
     node_link_before(ir, n, before);
+    ir->edited = true;
 }
 
 void bp_ir_kill(struct bp_ir *ir, uint32_t n)
@@ -66,6 +67,7 @@ void bp_ir_kill(struct bp_ir *ir, uint32_t n)
     if (ir->node[n].dead) return;
     for (uint32_t i = 0; i < node->n_in; i++)
         if (node->in[i] != BP_NO_VALUE) ir->value[bp_ir_same(ir, node->in[i])].uses--;
+    ir->edited = true;
     ir->node[n].dead = true;
     ir->living--;
     node_unlink(ir, n);
@@ -78,12 +80,14 @@ void bp_ir_set_input(struct bp_ir *ir, uint32_t n, uint32_t i, uint32_t value)
     ir->value[bp_ir_same(ir, node->in[i])].uses--;
     node->in[i] = value;
     ir->value[value].uses++;
+    ir->edited = true;
 }
 
 void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by)
 {
     by = bp_ir_same(ir, by);
     if (by == value) return;
+    ir->edited = true;
     ir->value[value].same = by;
     ir->value[by].uses += ir->value[value].uses;
     ir->value[value].uses = 0;
@@ -91,6 +95,8 @@ void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by)
 
 void bp_ir_resolve(struct bp_ir *ir)
 {
+    if (!ir->edited) return;
+    ir->edited = false;
     for (uint32_t v = 0; v < ir->n_value; v++) ir->value[v].same = bp_ir_same(ir, v);
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
         struct bp_node *node = &ir->node[n].call;
@@ -170,6 +176,7 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
                                     : edit_no_memory();
 
     if (status == BP_OK) {
+        ir->edited = true;
         splice_values(&s, in, out);
         for (uint32_t n = 0; n < graph->n_node; n++) splice_node(&s, n, before);
         for (uint32_t n = ir->n_node - graph->n_node; n < ir->n_node; n++)
@@ -194,10 +201,8 @@ static enum bp_status expansion_record(const struct bp_node *node, const struct 
     TRY(bp_graph_trace_decomposed(graph, node->row, node->attrs, in, node->n_in,
                                   bp_wants_flat(node->row, node->want, node->n_out), value));
     for (uint32_t n = 0; n < graph->n_node; n++) {
-        char *name = strdup(node->name);
-        if (!name) return edit_no_memory();
-        free(graph->node[n].name);
-        graph->node[n].name = name;
+        graph->node[n].name = strdup(node->name);
+        if (!graph->node[n].name) return edit_no_memory();
     }
     graph->output = malloc((node->n_out + 1) * sizeof *graph->output);
     if (!graph->output) return edit_no_memory();
