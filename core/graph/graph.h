@@ -41,7 +41,8 @@ struct bp_graph {
     uint32_t room_value, room_node, room_input, room_output;
     struct bp_name_entry *name; /* the names of its values, if it has a core: names.c */
     uint32_t n_name, room_name;
-    void *constants; /* its tensors with their values; a tree of tsearch: constants.c */
+    struct bp_constant_entry *constant; /* its tensors with their values: constants.c */
+    uint32_t n_constant, room_constant;
     _Atomic uint32_t programs; /* programs of this graph: while there are any, the graph does not
                                   change */
 };
