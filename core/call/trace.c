@@ -282,6 +282,14 @@ enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp
     return status;
 }
 
+enum bp_status bp_graph_add_result(struct bp_graph *graph, uint32_t value)
+{
+    TRY(trace_make_room(&graph->output, graph->n_output, &graph->room_output,
+                        sizeof *graph->output));
+    graph->output[graph->n_output++] = value;
+    return BP_OK;
+}
+
 enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)
 {
     uint32_t value;
@@ -293,10 +301,7 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     TRY(bp_graph_check_open("bp_graph_output", graph));
     TRY(bp_graph_value_of(graph, tensor, &value));
     if (name && strcmp(graph->value[value].name, name)) TRY(bp_graph_name(graph, tensor, name));
-    TRY(trace_make_room(&graph->output, graph->n_output, &graph->room_output,
-                        sizeof *graph->output));
-    graph->output[graph->n_output++] = value;
-    return BP_OK;
+    return bp_graph_add_result(graph, value);
 }
 
 enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, const char *name)

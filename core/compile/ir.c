@@ -198,6 +198,7 @@ void bp_ir_destroy(struct bp_ir *ir)
         free(ir->node[n].prefer);
     }
     bp_ir_drop_constants(ir);
+    bp_ir_drop_graph(ir);
     for (uint32_t v = 0; v < ir->n_value; v++) free(ir->value[v].type);
     free(ir->dense);
     free(ir->value);

@@ -64,6 +64,7 @@ struct bp_ir {
     uint32_t recorded;    /* nodes of the graph */
     uint32_t allow;       /* enum bp_allow, for the choice of kernels */
     uint64_t random_blocks; /* blocks of random numbers that the recorded nodes draw together */
+    struct bp_graph *lent; /* an empty graph for the next replacement, or NULL: bp_ir_take_graph */
     bool edited;          /* since bp_ir_resolve, by a function of ir_edit.c */
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
@@ -103,6 +104,14 @@ void bp_ir_move_before(struct bp_ir *ir, uint32_t node, uint32_t before);
 enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t before,
                             const uint32_t *in, const uint32_t *out, const uint32_t *kill,
                             uint32_t n_kill);
+
+/* Returns an empty graph without a core, in which a pass records nodes. bp_ir_return_graph: the IR
+ * keeps the graph for the next call, so that not each replacement allocates one; all tensors of the
+ * graph have been destroyed. */
+enum bp_status bp_ir_take_graph(struct bp_ir *ir, struct bp_graph **out_graph);
+void bp_ir_return_graph(struct bp_ir *ir, struct bp_graph *graph);
+/* Frees the kept graph. */
+void bp_ir_drop_graph(struct bp_ir *ir);
 
 /* Replaces a node by its decomposition for inputs of these types; the row has one. *out_forwards: a
  * result is an input or a view of one, so that bp_ir_resolve must be called. */

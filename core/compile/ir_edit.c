@@ -194,6 +194,26 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
     return status;
 }
 
+enum bp_status bp_ir_take_graph(struct bp_ir *ir, struct bp_graph **out_graph)
+{
+    if (!ir->lent) return bp_graph_make(out_graph);
+    *out_graph = ir->lent;
+    ir->lent = NULL;
+    return BP_OK;
+}
+
+void bp_ir_return_graph(struct bp_ir *ir, struct bp_graph *graph)
+{
+    if (!ir->lent && bp_graph_clear(graph)) ir->lent = graph;
+    else bp_graph_release(graph);
+}
+
+void bp_ir_drop_graph(struct bp_ir *ir)
+{
+    if (ir->lent) bp_graph_release(ir->lent);
+    ir->lent = NULL;
+}
+
 /* Records the decomposition of a node. value: the graph's values for its outputs. */
 static enum bp_status expansion_record(const struct bp_node *node, const struct bp_view *const *in,
                                        struct bp_graph *graph, uint32_t *value)
@@ -204,10 +224,8 @@ static enum bp_status expansion_record(const struct bp_node *node, const struct 
         graph->node[n].name = strdup(node->name);
         if (!graph->node[n].name) return edit_no_memory();
     }
-    graph->output = malloc((node->n_out + 1) * sizeof *graph->output);
-    if (!graph->output) return edit_no_memory();
     for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i] != BP_NO_VALUE) graph->output[graph->n_output++] = value[i];
+        if (node->out[i] != BP_NO_VALUE) TRY(bp_graph_add_result(graph, value[i]));
     return BP_OK;
 }
 
@@ -220,14 +238,14 @@ enum bp_status bp_ir_expand(struct bp_ir *ir, uint32_t n, const struct bp_view *
     struct bp_graph *graph;
     enum bp_status status;
 
-    TRY(bp_graph_make(&graph));
+    TRY(bp_ir_take_graph(ir, &graph));
     status = expansion_record(node, in, graph, value);
     for (uint32_t i = 0; i < node->n_in; i++)
         if (node->in[i] != BP_NO_VALUE) from[n_from++] = node->in[i];
     for (uint32_t i = 0; i < node->n_out; i++)
         if (node->out[i] != BP_NO_VALUE) to[n_to++] = node->out[i];
     if (status == BP_OK) status = bp_ir_splice(ir, graph, n, from, to, &n, 1);
-    bp_graph_release(graph);
+    bp_ir_return_graph(ir, graph);
     if (status) return status;
     for (; first < ir->n_node; first++) bp_ir_find_roots_of(ir, first);
     *out_forwards = false;

@@ -508,6 +508,7 @@ enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
         atomic_init(&l.schedule->refs, 1);
         pthread_mutex_init(&l.schedule->lock, NULL);
         status = lower_all(&l);
+        bp_ir_drop_graph(ir); /* nothing is rewritten any more */
         if (status) {
             bp_schedule_destroy(l.schedule);
         } else {

@@ -77,7 +77,7 @@ static enum bp_status has_kernel(const struct bp_ir *ir, const struct bp_node *n
 
 /* Whether replacing a node by its decomposition saves work: the device has no kernel for it, or a
  * product of it is computed anyway. */
-static enum bp_status has_parts(const struct bp_ir *ir, const struct bp_node_table *table,
+static enum bp_status has_parts(struct bp_ir *ir, const struct bp_node_table *table,
                                 const struct bp_node *node, const struct bp_view *const *in,
                                 bool *out)
 {
@@ -88,12 +88,12 @@ static enum bp_status has_parts(const struct bp_ir *ir, const struct bp_node_tab
     bool kernel = false;
 
     *out = false;
-    TRY(bp_graph_make(&graph));
+    TRY(bp_ir_take_graph(ir, &graph));
     status = bp_graph_trace_decomposed(graph, node->row, node->attrs, in, node->n_in,
                                        bp_wants_flat(node->row, node->want, node->n_out), value);
     p.graph = graph;
     if (status == BP_OK) status = parts_find(&p, node);
-    bp_graph_release(graph);
+    bp_ir_return_graph(ir, graph);
     if (status == BP_OK && p.found && !p.has_product) status = has_kernel(ir, node, &kernel);
     *out = p.found && !kernel;
     return status;
@@ -152,7 +152,7 @@ static bool reads_only(const struct bp_ir *ir, const struct bp_node *reader,
 }
 
 /* Whether the graph may have a part of a node's decomposition. The first part of one reads nothing
- * but inputs of the node. Of a value with many readers the answer is yes. */
+ * but inputs of the node. A value with many readers is not searched: true. */
 static bool may_have_parts(const struct bp_ir *ir, const struct first_readers *readers, uint32_t n)
 {
     const struct bp_node *node = &ir->node[n].call;

@@ -14,7 +14,7 @@ enum bp_status bp_rewrite_begin(struct bp_rewrite *rw, struct bp_ir *ir, const u
 {
     *rw = (struct bp_rewrite){.ir = ir, .n_node = n_node};
     memcpy(rw->node, node, n_node * sizeof *node);
-    return bp_graph_make(&rw->graph);
+    return bp_ir_take_graph(ir, &rw->graph);
 }
 
 enum bp_status bp_rewrite_in(struct bp_rewrite *rw, uint32_t value, struct bp_tensor **out_in)
@@ -43,7 +43,7 @@ enum bp_status bp_rewrite_in(struct bp_rewrite *rw, uint32_t value, struct bp_te
 void bp_rewrite_cancel(struct bp_rewrite *rw)
 {
     for (uint32_t i = 0; i < rw->n_in; i++) bp_tensor_destroy(rw->in[i]);
-    bp_graph_release(rw->graph);
+    bp_ir_return_graph(rw->ir, rw->graph);
 }
 
 /* Names each node of the replacement after the nodes that it replaces: "conv_3+relu_5". */

@@ -43,11 +43,9 @@ void bp_graph_retain(struct bp_graph *graph)
     atomic_fetch_add_explicit(&graph->refs, 1, memory_order_relaxed);
 }
 
-void bp_graph_release(struct bp_graph *graph)
+/* Frees what the values and nodes own. */
+static void graph_free_parts(struct bp_graph *graph)
 {
-    if (atomic_fetch_sub_explicit(&graph->refs, 1, memory_order_acq_rel) != 1) return;
-    bp_graph_forget_names(graph);
-    bp_graph_forget_constants(graph);
     for (uint32_t i = 0; i < graph->n_value; i++) {
         bp_tensor_destroy(graph->value[i].constant);
         free(graph->value[i].type);
@@ -59,6 +57,14 @@ void bp_graph_release(struct bp_graph *graph)
         free(graph->node[i].kernel);
         free(graph->node[i].in);
     }
+}
+
+void bp_graph_release(struct bp_graph *graph)
+{
+    if (atomic_fetch_sub_explicit(&graph->refs, 1, memory_order_acq_rel) != 1) return;
+    bp_graph_forget_names(graph);
+    bp_graph_forget_constants(graph);
+    graph_free_parts(graph);
     free(graph->value);
     free(graph->node);
     free(graph->input);
@@ -66,6 +72,15 @@ void bp_graph_release(struct bp_graph *graph)
     graph->scope.magic = 0;
     if (graph->core) bp_core_release(graph->core);
     free(graph);
+}
+
+bool bp_graph_clear(struct bp_graph *graph)
+{
+    if (atomic_load_explicit(&graph->refs, memory_order_acquire) != 1) return false;
+    bp_graph_forget_constants(graph);
+    graph_free_parts(graph);
+    graph->n_value = graph->n_node = graph->n_input = graph->n_output = 0;
+    return true;
 }
 
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,

@@ -59,6 +59,9 @@ enum bp_status bp_graph_make(struct bp_graph **out_graph);
 enum bp_status bp_graph_check_open(const char *what, const struct bp_graph *graph);
 void bp_graph_retain(struct bp_graph *graph);
 void bp_graph_release(struct bp_graph *graph);
+/* Removes all values and nodes of a graph without a core, and keeps its lists for the next ones.
+ * false: tensors of the graph are left, so that the graph stays as it is. */
+bool bp_graph_clear(struct bp_graph *graph);
 /* Creates the symbolic tensor of a value; the tensor has a reference to the graph. */
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
                                struct bp_tensor **out_tensor);
@@ -93,6 +96,9 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
 enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_opdef *row,
                               const struct bp_call *call, struct bp_tensor **out, size_t n_out,
                               const uint8_t *want);
+
+/* Makes a value an output of the graph. */
+enum bp_status bp_graph_add_result(struct bp_graph *graph, uint32_t value);
 
 /* Lets a node return the optional output i, which its call left out: adds the value. */
 enum bp_status bp_graph_add_output(struct bp_graph *graph, uint32_t node, uint32_t i);
