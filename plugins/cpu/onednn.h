@@ -233,12 +233,19 @@ void onednn_pack_release(struct cpu *self, struct onednn_pack *pack);
 enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out);
 
-/* onednn_conv.c, onednn_matmul.c: prepare a call of conv or matmul, or of an operator whose inputs
- * and attributes begin so, with a bias at input 2 and an epilogue (NULL: none). */
+/* onednn_conv.c: prepares a call of conv, or of an operator whose inputs and attributes begin so,
+ * with a bias at input 2 and an epilogue (NULL: none). */
 enum bp_status onednn_conv_prepare(struct cpu *self, const struct bp_prep *prep,
                                    const struct onednn_epilogue *epilogue, struct bp_plan *out);
-enum bp_status onednn_matmul_prepare(struct cpu *self, const struct bp_prep *prep,
-                                     const struct onednn_epilogue *epilogue, struct bp_plan *out);
+struct matmul;
+
+/* onednn_matmul.c: the same for matmul. onednn_matmul_takes: whether oneDNN should compute a call,
+ * or other kernels that are faster for small ones; fills *out_product. */
+bool onednn_matmul_takes(const struct cpu *self, const struct bp_prep *prep,
+                         struct matmul *out_product);
+enum bp_status onednn_matmul_plan(struct cpu *self, const struct bp_prep *prep,
+                                  const struct matmul *product,
+                                  const struct onednn_epilogue *epilogue, struct bp_plan *out);
 
 /* Runs the launch's plan on the launch's data. */
 enum bp_status onednn_plan_run(const struct bp_launch *launch);

@@ -5,6 +5,7 @@
  * is small, oneDNN adds the residual too: decision 0025. */
 #include "activation.h"
 #include "kernels.h"
+#include "matmul.h"
 #include "onednn.h"
 #include "walk.h"
 
@@ -228,9 +229,12 @@ enum bp_status cpu_fused_matmul_dnnl_prepare(void *p, const struct bp_prep *prep
 {
     const struct bp_fused_matmul_attrs *a = prep->attrs;
     struct onednn_epilogue e;
+    struct matmul s;
 
-    if (!epilogue_init(p, prep, a->activation, a->alpha, a->beta, &e)) return BP_ERR_UNSUPPORTED;
-    return onednn_matmul_prepare(p, prep, &e, out);
+    if (!onednn_matmul_takes(p, prep, &s) ||
+        !epilogue_init(p, prep, a->activation, a->alpha, a->beta, &e))
+        return BP_ERR_UNSUPPORTED;
+    return onednn_matmul_plan(p, prep, &s, &e, out);
 }
 
 enum bp_status cpu_fused_conv_f32_dnnl(const struct bp_launch *launch)

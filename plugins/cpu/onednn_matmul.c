@@ -95,30 +95,35 @@ static enum bp_status matmul_plan(struct cpu *self, const struct bp_prep *prep,
     return status;
 }
 
-enum bp_status onednn_matmul_prepare(struct cpu *self, const struct bp_prep *prep,
-                                     const struct onednn_epilogue *epilogue, struct bp_plan *out)
+bool onednn_matmul_takes(const struct cpu *self, const struct bp_prep *prep, struct matmul *s)
 {
     uint8_t dtype = prep->in[0]->dtype;
     const struct bp_view *bias = prep->n_in > 2 ? prep->in[2] : NULL;
     struct matmul_line line; /* the plugin's kernels compute these at the speed of memory */
-    struct matmul s;
 
-    if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return BP_ERR_UNSUPPORTED;
-    matmul_init(&s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
-    if (!s.batch.count || (double)s.m * (double)s.n * (double)s.k < 32768)
-        return BP_ERR_UNSUPPORTED;
+    if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return false;
+    matmul_init(s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
+    if (!s->batch.count || (double)s->m * (double)s->n * (double)s->k < 32768) return false;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
-        return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */
-    if (bias && bias->count != s.n)
-        return BP_ERR_UNSUPPORTED; /* the columns of a batch are joined: each has the whole bias */
-    if (leave_to_openblas(self, &s, dtype) || (dtype == BP_F32 && matmul_is_line(&s, &line)))
-        return BP_ERR_UNSUPPORTED;
-    return onednn_open(self) ? matmul_plan(self, prep, &s, epilogue, out) : BP_ERR_UNSUPPORTED;
+        return false; /* oneDNN would read the bias as contiguous */
+    if (bias && bias->count != s->n)
+        return false; /* the columns of a batch are joined: each has the whole bias */
+    return !leave_to_openblas(self, s, dtype) && !(dtype == BP_F32 && matmul_is_line(s, &line));
+}
+
+enum bp_status onednn_matmul_plan(struct cpu *self, const struct bp_prep *prep,
+                                  const struct matmul *s, const struct onednn_epilogue *epilogue,
+                                  struct bp_plan *out)
+{
+    return onednn_open(self) ? matmul_plan(self, prep, s, epilogue, out) : BP_ERR_UNSUPPORTED;
 }
 
 enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
 {
-    return onednn_matmul_prepare(p, prep, NULL, out);
+    struct matmul s;
+
+    if (!onednn_matmul_takes(p, prep, &s)) return BP_ERR_UNSUPPORTED;
+    return onednn_matmul_plan(p, prep, &s, NULL, out);
 }
 
 enum bp_status cpu_matmul_f32_dnnl(const struct bp_launch *launch)
