@@ -75,6 +75,13 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
  * launch->width, or 1 if waking a team would take longer than the work. */
 uint32_t cpu_team_width(const struct bp_launch *launch, double work);
 
+/* The rule of cpu_team_width, for at most `most` threads. */
+uint32_t cpu_width_choose(uint32_t most, double work);
+
+/* The work, in additions, of a product in a library: `terms` multiplications that are added, of
+ * tensors of `bytes` in all. */
+double cpu_product_work(double terms, double bytes);
+
 /* Sets how many threads the OpenMP regions of libraries called from this thread receive, and
  * forbids OpenMP to provide fewer (OMP_DYNAMIC is off). Returns the previous setting, which the
  * caller passes to cpu_team_end. A library divides its work by the expected size of its team, and

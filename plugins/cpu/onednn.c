@@ -307,6 +307,17 @@ static bool onednn_attr_create(const struct onednn *dnnl, dnnl_primitive_attr_t 
     return true;
 }
 
+/* The threads of the plan: those of the rule for the plugin's own rows. */
+static int recipe_width(const struct onednn *dnnl, const struct onednn_recipe *recipe,
+                        uint32_t most)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < recipe->slots; i++)
+        bytes += (double)dnnl->dnnl_memory_desc_get_size(onednn_desc_pointer(recipe->slot[i].desc));
+    return (int)cpu_width_choose(most, cpu_product_work(recipe->terms, bytes));
+}
+
 /* The inputs of which launches read the packed copy. */
 static uint64_t plan_unread(const struct plan *plan)
 {
@@ -321,7 +332,7 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
                                   const struct onednn_recipe *recipe, struct bp_plan *out)
 {
     const struct onednn *dnnl = onednn_opened();
-    struct plan made = {.width = (int)prep->width, .epilogue.images = 1};
+    struct plan made = {.width = recipe_width(dnnl, recipe, prep->width), .epilogue.images = 1};
     dnnl_primitive_attr_t attr, plain;
 
     if (recipe->epilogue) made.epilogue = *recipe->epilogue;

@@ -156,13 +156,15 @@ struct onednn_window {
 };
 
 /* onednn_conv.c: describes filters; with several groups the groups are one more axis. Converts the
- * attributes of a convolution of x by w to y. Returns whether elements have no gaps, channels
- * innermost. */
+ * attributes of a convolution of x by w to y. Returns how many multiplications a convolution to y
+ * adds, whose first axis of w counts the channels of y. Returns whether elements have no gaps,
+ * channels innermost. */
 bool onednn_filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
                         const struct bp_view *w, int64_t groups);
 void onednn_geometry(const int64_t *stride, const int64_t *dilation, const int64_t *pad,
                      const struct bp_view *x, const struct bp_view *w, const struct bp_view *y,
                      struct onednn_window *to);
+double onednn_conv_terms(const struct bp_view *y, const struct bp_view *w);
 bool onednn_channels_last(const struct bp_view *v);
 
 /* onednn_fused.c: what follows a product: the residual is added, and an activation is applied. The
@@ -199,6 +201,7 @@ struct onednn_recipe {
                                                slots describe one image */
     struct onednn_slot slot[4];             /* src, weights, perhaps bias, dst */
     int slots;
+    double terms; /* multiplications that are added, by which the plan's width is chosen */
 };
 
 /* onednn_calls.c: lets a primitive with these attributes add its result to the output. */

@@ -40,6 +40,11 @@ void onednn_geometry(const int64_t *stride, const int64_t *dilation, const int64
     }
 }
 
+double onednn_conv_terms(const struct bp_view *y, const struct bp_view *w)
+{
+    return (double)y->count * (double)w->count / (double)w->shape[0];
+}
+
 /* Whether elements have no gaps, in the order batches, the image's lines, then channels. oneDNN has
  * no code for other orders in which channels are contiguous. */
 bool onednn_channels_last(const struct bp_view *v)
@@ -146,6 +151,7 @@ static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *p
     struct onednn_recipe recipe = {
         .window = &c->window,
         .epilogue = c->epilogue,
+        .terms = onednn_conv_terms(prep->out[0], prep->in[1]),
         .slots = 2,
         .slot = {{DNNL_ARG_SRC, &c->x, x[layout], src[layout], false},
                  {DNNL_ARG_WEIGHTS, &c->w, &c->any_w, dnnl_query_weights_md, c->constant}}};
@@ -208,7 +214,7 @@ enum bp_status onednn_conv_prepare(struct cpu *self, const struct bp_prep *prep,
     struct conv c;
 
     if (!x->count || !w->count || !y->count) return BP_ERR_UNSUPPORTED;
-    if ((double)y->count * (double)w->count / (double)w->shape[0] < 65536)
+    if (onednn_conv_terms(y, w) < 65536)
         return BP_ERR_UNSUPPORTED;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */

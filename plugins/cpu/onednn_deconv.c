@@ -97,6 +97,7 @@ static enum bp_status deconv_plan(void *p, const struct bp_prep *prep, const str
 {
     struct onednn_recipe recipe = {
         .window = window,
+        .terms = onednn_conv_terms(d->in, d->w),
         .slots = 2,
         .slot = {{DNNL_ARG_SRC, &t->x, &t->any_x, dnnl_query_src_md, false},
                  {DNNL_ARG_WEIGHTS, &t->w, &t->any_w, dnnl_query_weights_md,
@@ -118,8 +119,8 @@ static enum bp_status deconv_prepare(void *p, const struct bp_prep *prep, const 
     enum bp_status status;
 
     if (!d->in->count || !d->w->count || !d->out->count ||
-        (double)d->in->count * (double)d->w->count / (double)d->w->shape[0] < 65536 ||
-        leave_to_parts(d) || (d->bias && d->bias->count > 1 && d->bias->stride[0] != 1) ||
+        onednn_conv_terms(d->in, d->w) < 65536 || leave_to_parts(d) ||
+        (d->bias && d->bias->count > 1 && d->bias->stride[0] != 1) ||
         !deconv_geometry(d, &window))
         return BP_ERR_UNSUPPORTED;
     const struct onednn *dnnl = onednn_open(p);

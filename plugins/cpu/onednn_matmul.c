@@ -57,6 +57,11 @@ static bool bias_desc(const struct onednn *dnnl, struct onednn_desc *desc, uint8
     return onednn_desc_strided(dnnl, desc, dtype, rank, shape, stride);
 }
 
+static double matmul_terms(const struct matmul *s)
+{
+    return (double)s->batch.count * (double)s->m * (double)s->n * (double)s->k;
+}
+
 static enum bp_status matmul_plan(struct cpu *self, const struct bp_prep *prep,
                                   const struct matmul *s, const struct onednn_epilogue *epilogue,
                                   struct bp_plan *out)
@@ -76,6 +81,7 @@ static enum bp_status matmul_plan(struct cpu *self, const struct bp_prep *prep,
         struct onednn_recipe recipe = {
             .slots = 2,
             .epilogue = epilogue,
+            .terms = matmul_terms(s),
             .slot = {{.arg = DNNL_ARG_SRC, .desc = &a, .wanted = &a},
                      {.arg = DNNL_ARG_WEIGHTS,
                       .desc = &b,

@@ -35,6 +35,7 @@ static enum bp_status weights_plan(struct cpu *self, const struct bp_prep *prep,
 {
     struct onednn_recipe recipe = {
         .window = window,
+        .terms = onednn_conv_terms(prep->in[0], prep->out[0]),
         .slots = 3,
         .slot = {
             {DNNL_ARG_DIFF_DST, &t->dy, stays ? &t->dy : &t->any_dy,
@@ -55,8 +56,7 @@ enum bp_status cpu_conv_grad_weight_dnnl_prepare(void *p, const struct bp_prep *
     enum bp_status status = BP_ERR_UNSUPPORTED;
     struct weights_descs t;
 
-    if (!dy->count || !x->count || !dw->count ||
-        (double)dy->count * (double)dw->count / (double)dw->shape[0] < 65536)
+    if (!dy->count || !x->count || !dw->count || onednn_conv_terms(dy, dw) < 65536)
         return BP_ERR_UNSUPPORTED;
     const struct onednn *dnnl = onednn_open(p);
     if (!dnnl) return BP_ERR_UNSUPPORTED;

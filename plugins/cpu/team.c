@@ -16,9 +16,25 @@
 /* With fewer additions a team costs more than it saves: waking a team takes 3 to 50 us. */
 static const double work_alone = 65536;
 
+uint32_t cpu_width_choose(uint32_t most, double work)
+{
+    return work < work_alone ? 1 : most;
+}
+
 uint32_t cpu_team_width(const struct bp_launch *launch, double work)
 {
-    return work < work_alone ? 1 : launch->width;
+    return cpu_width_choose(launch->width, work);
+}
+
+/* Two threads are faster than one from 2^19 terms on, which take one thread 4 us if the tensors are
+ * in the caches. A product with few terms for each element waits for memory like an addition, which
+ * moves three floats. */
+double cpu_product_work(double terms, double bytes)
+{
+    const double terms_of_addition = 8, bytes_of_addition = 12;
+    double computes = terms / terms_of_addition, moves = bytes / bytes_of_addition;
+
+    return computes > moves ? computes : moves;
 }
 
 /* Each thread begins with its own share of consecutive tasks, and then takes the remaining tasks of

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_onednn.c: tests which implementation of oneDNN the plans of the cpu plugin use, by the
  * library's own log (DNNL_VERBOSE): never the reference implementation, for any order of the axes
- * in memory. */
+ * in memory; and how many threads plans use. */
 #include "fixture.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +248,76 @@ Test(onednn, the_order_of_axes_does_not_change_a_convolution)
     free(expected);
     free(got);
     bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+/* ---- the number of threads ---- */
+
+static int onednn_threads(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    int n = 0;
+
+    cr_assert(threads);
+    for (const struct dirent *e; (e = readdir(threads));) n += e->d_name[0] != '.';
+    closedir(threads);
+    return n;
+}
+
+enum { TERMS = 64, COLUMNS = 64 };
+
+/* Multiplies by w in the row of oneDNN, and checks the product of `rows` rows, whose sums are
+ * exact. false: the row is not there. */
+static bool onednn_multiply(struct fixture *f, struct bp_tensor *w, const float *w_value, int rows)
+{
+    struct bp_tensor *x = small_numbers(f, SHAPE(1, 1, rows, TERMS)), *y = NULL;
+    struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
+    struct bp_call call = {.size = sizeof call, .op = "matmul", .in = in, .n_in = 2,
+                           .kernel = "cpu_matmul_f32_dnnl"};
+    float *x_value = malloc((size_t)rows * TERMS * sizeof *x_value),
+          *got = malloc((size_t)rows * COLUMNS * sizeof *got);
+    enum bp_status status = bp_call_run(f->scope, &call, &y, 1, NULL);
+    int wrong = 0;
+
+    cr_assert(x_value && got);
+    if (status != BP_ERR_NO_KERNEL) {
+        OK(status);
+        OK(bp_tensor_read(f->stream, x, x_value, (size_t)rows * TERMS * sizeof *x_value));
+        OK(bp_tensor_read(f->stream, y, got, (size_t)rows * COLUMNS * sizeof *got));
+    }
+    for (int i = 0; y && i < rows * COLUMNS; i++) {
+        float sum = 0;
+        for (int k = 0; k < TERMS; k++)
+            sum += x_value[i / COLUMNS * TERMS + k] * w_value[k * COLUMNS + i % COLUMNS];
+        wrong += got[i] != sum;
+    }
+    cr_expect_eq(wrong, 0, "of %d rows, %d elements are wrong", rows, wrong);
+    free(x_value), free(got);
+    bp_tensor_destroy(x), bp_tensor_destroy(y);
+    return status == BP_OK;
+}
+
+/* The plans of both products share the packed w, that of the small product made it. */
+Test(onednn, a_small_product_uses_one_thread)
+{
+    static float w_value[TERMS * COLUMNS];
+    struct bp_tensor *w;
+    struct fixture f;
+    int threads;
+
+    setenv("BP_THREADS", "3", 1);
+    f = fixture_init();
+    w = small_numbers(&f, SHAPE(1, 1, TERMS, COLUMNS));
+    OK(bp_tensor_read(f.stream, w, w_value, sizeof w_value));
+    OK(bp_tensor_freeze(w));
+    threads = onednn_threads();
+    if (!onednn_multiply(&f, w, w_value, 32))
+        cr_skip("no plan is of oneDNN here: it is not installed, or off");
+    cr_expect_eq(onednn_threads(), threads, "32 x 64 x 64 started threads");
+    cr_expect(onednn_multiply(&f, w, w_value, 1024));
+    cr_expect_eq(onednn_threads(), threads + 2, "1024 x 64 x 64 did not use three threads");
+    cr_expect(onednn_multiply(&f, w, w_value, 32));
+    bp_tensor_destroy(w);
     fixture_finish(&f);
 }
 
