@@ -207,6 +207,7 @@ enum bp_status NAME(recurrent_prepare)(void *self, const struct bp_prep *prep, s
     out->bytes = p->packed;
     out->workspace = sizeof(acc) * (uint64_t)recurrent_plan_work(p);
     out->workspace_alignment = 64;
+    if (p->pack && BP_HAS(out, unread)) out->unread = recurrent_weights(&p->call);
     return BP_OK;
 }
 

@@ -76,6 +76,9 @@ struct recurrent_call recurrent_describe(const struct bp_prep *prep);
 bool recurrent_is_constant(const struct recurrent_call *call, const struct bp_prep *prep,
                            struct recurrent_key *out_key);
 
+/* The inputs that packs copy, as a bit mask. */
+uint64_t recurrent_weights(const struct recurrent_call *call);
+
 /* Finds the pack with this key, or makes one with memory that the caller fills; both while the
  * caller holds packs_lock. NULL: there is none, or no memory. */
 struct recurrent_pack *recurrent_pack_find(struct cpu *self, const struct recurrent_key *key);

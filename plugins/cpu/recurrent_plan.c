@@ -90,6 +90,17 @@ struct recurrent_call recurrent_describe(const struct bp_prep *prep)
     return c;
 }
 
+uint64_t recurrent_weights(const struct recurrent_call *call)
+{
+    const int port[RECURRENT_WEIGHTS] = {call->w, call->r, call->bias, call->recurrent_bias,
+                                         call->peephole};
+    uint64_t weights = 0;
+
+    for (int i = 0; i < RECURRENT_WEIGHTS; i++)
+        if (port[i] >= 0) weights |= UINT64_C(1) << port[i];
+    return weights;
+}
+
 bool recurrent_is_constant(const struct recurrent_call *call, const struct bp_prep *prep,
                            struct recurrent_key *out_key)
 {

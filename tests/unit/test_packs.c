@@ -202,25 +202,30 @@ static void refolded_check(struct refolded *r, struct bp_program *program, int64
     bp_tensor_destroy(x);
 }
 
-/* Whether the contents of the folded constant that the program's convolution reads are there: pages
- * that were freed are zero. Numbers of packs_number are not zero side by side. */
-static bool refolded_has_contents(struct bp_program *program)
+/* Whether the contents of the folded constant that is input 1 of the program's call of `op` are
+ * there: pages that were freed are zero. Numbers of packs_number are not zero side by side. */
+static bool refolded_has_contents(struct bp_program *program, const char *op, int middle)
 {
     struct bp_operand_info o = {.size = sizeof o};
     struct bp_launch_info launch = {.size = sizeof launch};
     const float *number;
 
     for (uint32_t n = 0; !bp_program_launch(program, n, &launch); n++) {
-        if (!strstr(launch.op, "conv")) continue;
+        if (!strstr(launch.op, op)) continue;
         OK(bp_program_operand(program, n, 1, &o));
         cr_assert(o.folded);
-        number = (const float *)o.type->data + WIDE_BYTES / (int)sizeof(float) / 2;
+        number = (const float *)o.type->data + middle;
         for (int i = 0; i < 8; i++)
             if (number[i] != 0) return true;
         return false;
     }
-    cr_assert_fail("no convolution");
+    cr_assert_fail("no call of %s", op);
     return false;
+}
+
+static bool refolded_has_filters(struct bp_program *program)
+{
+    return refolded_has_contents(program, "conv", WIDE_BYTES / (int)sizeof(float) / 2);
 }
 
 Test(packs, folded_filters_are_freed_and_computed_again)
@@ -230,13 +235,13 @@ Test(packs, folded_filters_are_freed_and_computed_again)
 
     refolded_check(&r, conv, 1, 16);
     if (!plans_of(&r.f)) cr_skip("no row packs weights here: oneDNN is not installed, or off");
-    cr_expect(!refolded_has_contents(conv), "the packed filters are in memory twice");
+    cr_expect(!refolded_has_filters(conv), "the packed filters are in memory twice");
     larger = refolded_compile(&r, 3, 30); /* another shape: prepared anew */
     refolded_check(&r, larger, 3, 30);
-    cr_expect(!refolded_has_contents(conv));
+    cr_expect(!refolded_has_filters(conv));
     add = refolded_compile(&r, 0, 0); /* its launches read the contents */
     refolded_check(&r, add, 0, 0);
-    cr_expect(refolded_has_contents(conv));
+    cr_expect(refolded_has_filters(conv));
     refolded_check(&r, conv, 1, 16);
     bp_program_destroy(conv);
     conv = refolded_compile(&r, 2, 7); /* does not free contents that `add` reads */
@@ -247,6 +252,72 @@ Test(packs, folded_filters_are_freed_and_computed_again)
     refolded_check(&r, conv, 2, 7);
     bp_program_destroy(conv);
     refolded_finish(&r);
+}
+
+/* y = gru_layer(x, m, r), where m is the product of w and s that the program folds: m has UNITS * 3
+ * rows. */
+enum { UNITS = 64, GATES = 3 * UNITS, INPUTS = 128, STEPS = 5 };
+
+static struct bp_program *refolded_gru(struct fixture *f, struct bp_tensor *w, struct bp_tensor *s,
+                                       struct bp_tensor *r)
+{
+    struct bp_tensor *x, *m = NULL, *y = NULL, *h = NULL;
+    struct bp_program *program;
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(f->core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 3, SHAPE(STEPS, 2, INPUTS), &x));
+    OK(bp_op_mul(bp_graph_scope(graph), w, s, &m));
+    OK(bp_op_gru_layer(bp_graph_scope(graph), x, m, r, NULL, NULL, NULL, NULL, NULL, &y, &h));
+    OK(bp_graph_output(graph, y, "y"));
+    OK(bp_program_create(graph, f->device, &program));
+    bp_tensor_destroy(x), bp_tensor_destroy(m), bp_tensor_destroy(y), bp_tensor_destroy(h);
+    bp_graph_destroy(graph);
+    return program;
+}
+
+static struct bp_tensor *packs_matrix(struct fixture *f, uint32_t rank, const int64_t *shape)
+{
+    static float number[GATES * INPUTS];
+
+    for (int i = 0; i < GATES * INPUTS; i++) number[i] = packs_number(i) / 8;
+    return tensor_of(f, BP_F32, rank, shape, number);
+}
+
+Test(packs, folded_weights_of_recurrent_layers_are_freed)
+{
+    enum { OUTPUTS = STEPS * 2 * UNITS };
+    struct fixture f = fixture_init();
+    struct bp_tensor *w = packs_matrix(&f, 2, SHAPE(GATES, INPUTS)),
+                     *s = packs_matrix(&f, 2, SHAPE(GATES, 1)),
+                     *r = packs_matrix(&f, 2, SHAPE(GATES, UNITS)),
+                     *x = packs_matrix(&f, 3, SHAPE(STEPS, 2, INPUTS)), *m = NULL, *h = NULL;
+    struct bp_tensor *y[2] = {NULL};
+    struct bp_program *program;
+    static float number[2][OUTPUTS];
+
+    OK(bp_op_mul(f.scope, w, s, &m));
+    OK(bp_tensor_freeze(w));
+    OK(bp_tensor_freeze(s));
+    OK(bp_tensor_freeze(r));
+    for (int times = 0; times < 2; times++) {
+        program = refolded_gru(&f, w, s, r);
+        OK(bp_program_run(program, f.stream, &x, 1, &y[0], 1));
+        OK(bp_op_gru_layer(f.scope, x, m, r, NULL, NULL, NULL, NULL, NULL, &y[1], &h));
+        for (int i = 0; i < 2; i++) {
+            OK(bp_tensor_read(f.stream, y[i], number[i], sizeof number[i]));
+            bp_tensor_destroy(y[i]), y[i] = NULL;
+        }
+        for (int i = 0; i < OUTPUTS; i++)
+            cr_assert_float_eq(number[0][i], number[1][i], 1e-5f, "element %d", i);
+        cr_expect(!refolded_has_contents(program, "gru_layer", GATES * INPUTS / 2),
+                  "the packed weights are in memory twice");
+        bp_tensor_destroy(h), h = NULL;
+        bp_program_destroy(program);
+    }
+    bp_tensor_destroy(w), bp_tensor_destroy(s), bp_tensor_destroy(r);
+    bp_tensor_destroy(x), bp_tensor_destroy(m);
+    fixture_finish(&f);
 }
 
 static void refolded_wait(void *ctx, enum bp_status status)
