@@ -556,6 +556,7 @@ static void add_rest(struct list *list)
     add_checks(list, SUITE_MEMORY, suite_memory_space);
     add_checks(list, SUITE_MEMORY, suite_memory_returned);
     add_checks(list, SUITE_MEMORY, suite_memory_plans);
+    add_checks(list, SUITE_MEMORY, suite_memory_folded);
     add_kinds(list, SUITE_MEMORY, suite_memory_order);
     add_roundtrips(list);
 }

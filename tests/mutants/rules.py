@@ -16,7 +16,7 @@ SEEN, LINES, LINE = "core/device/ordering.c", "core/device/timeline_pool.c", "co
 FOLLOW = "core/device/timeline_wait.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
 ARENA, LOWER, CONTEXT = "core/compile/arena.c", "core/compile/lower.c", "core/compile/context.c"
-LOWER_LAUNCH = "core/compile/lower_launch.c"
+LOWER_LAUNCH, FOLDED = "core/compile/lower_launch.c", "core/compile/folded.c"
 COMPILED, LAUNCH_ALL = "core/exec/compiled_run.c", "core/compile/launch_all.c"
 TRANSFER, GRAPH = "core/tensor/transfer.c", "core/exec/execute.c"
 PEER, TENSOR, MOVE = "core/tensor/peer.c", "core/tensor/tensor.c", "core/tensor/move.c"
@@ -514,6 +514,9 @@ RULES = [
     (SUITES, "compiled runs draw the same numbers", LAUNCH_ALL,
      "        c->launch[n].offset = first + from->random_at;\n", "        c->launch[n].offset = 0;\n",
      "inline", "runtime/program/drawn"),
+    (SUITES, "contents that were freed are not written again", FOLDED,
+     "        memcpy(to->data, from->view.data, folded_bytes(from));\n", "",
+     "inline", "memory/folded/again"),
     # Gradients.
     (SUITES, "a factor is taken for the other", "sdk/ops/binary/grad.c",
      "MAKE(&c, mul, NULL, g->dy[0], binary_conjugate(&c, g->in[1 - i]));",

@@ -11,7 +11,7 @@
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
     suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
     suite_memory_stats[], suite_memory_space[], suite_memory_returned[], suite_memory_plans[],
-    suite_stress_large[];
+    suite_memory_folded[], suite_stress_large[];
 
 /* Cases that run once for each kind of stream that the device has. arg is {kind, kind of the other
  * streams}. streams: the number of kinds that vary, 1 (ids <id>/<kind>) or 2 (ids
