@@ -19,6 +19,8 @@
  *             indices, for dense tensors only; none of them broadcasts, and there is no assign.
  *             With the word casts also assign of dense tensors, clip of i64, and cast between i64
  *             and i32, for 32-bit indices
+ *   random, random_plain   add and uniform of f32. uniform counts from the seed and block of its
+ *             launch; that of random has BP_KERNEL_RNG.
  *   good      four kernels of f32 whose names begin with the device's: "_add"; "_elsewhere", for
  *             another machine; "_newer" and "_future", which this core cannot use
  *   actor     add of f32; of i8 for another machine
@@ -283,6 +285,16 @@ static void plan_release(void *self, const struct bp_kernel *kernel, void *plan)
     if (!fake_has("plan-leak") && !fake_has("plan-malloc")) host->release(host->ctx, plan, 48);
 }
 
+/* Element i is seed + 64 offset + i. */
+static enum bp_status rows_uniform(const struct bp_launch *l)
+{
+    uint64_t seed = l->rng ? l->rng[0] : l->seed, offset = l->offset + (l->rng ? l->rng[1] : 0);
+
+    for (int64_t i = 0; i < l->out[0]->count; i++)
+        ((float *)l->out[0]->data)[i] = (float)(seed + 64 * offset + (uint64_t)i);
+    return BP_OK;
+}
+
 /* Used by tests/exit. */
 static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
@@ -358,6 +370,10 @@ static struct fake_row rows[] = {
     ROW("weak", assign, SOME, "_casts", fake_weak_assign, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", clip, I64, "_casts", fake_weak_clip, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", cast, INTEGERS, "_casts", fake_weak_cast, .flags = BP_KERNEL_DETERMINISTIC),
+    ROW("random", add, F32, "", rows_binary, .priority = 0),
+    ROW("random", uniform, F32, "", rows_uniform, .flags = BP_KERNEL_RNG),
+    ROW("random_plain", add, F32, "", rows_binary, .priority = 0),
+    ROW("random_plain", uniform, F32, "", rows_uniform, .priority = 0),
     ROW("actor", add, F32, "_f32", rows_binary, .priority = 0),
     ROW("actor", add, I8, "_elsewhere", rows_binary, .priority = 1),
     {{BP_OPROW(add), .name = "_add", .types = F32, .launch = fake_launch}, rows_binary, "good"},

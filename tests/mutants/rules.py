@@ -23,6 +23,7 @@ PEER, TENSOR, MOVE = "core/tensor/peer.c", "core/tensor/tensor.c", "core/tensor/
 EMULATE, NARROW = "core/call/emulate.c", "core/tensor/narrow.c"
 LAUNCH, FAILURE, CHECK = "core/call/launch.c", "core/device/failure.c", "core/call/check.c"
 GRADIENT = "core/autodiff/call_gradient.c"
+RECORDED, CAPTURED = "core/exec/capture.c", "core/call/captured.c"
 VIEW, PREPARED, SELECT = "core/call/plan_step.c", "core/call/prepared.c", "core/call/select.c"
 PREPARED_INFO = "core/call/prepared_info.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/shm/staging.c", "core/ccl/shm/shm_collective.c"
@@ -517,6 +518,17 @@ RULES = [
     (SUITES, "contents that were freed are not written again", FOLDED,
      "        memcpy(to->data, from->view.data, folded_bytes(from));\n", "",
      "inline", "memory/folded/again"),
+    # Recorded programs with random nodes.
+    (SUITES, "a replay reads the numbers of the replay before", RECORDED,
+     "    return bp_memory_copy(stream, BP_COPY_IN, &copy, r->rng, NULL);",
+     "    return r->ran ? BP_OK : bp_memory_copy(stream, BP_COPY_IN, &copy, r->rng, NULL);",
+     "sim", "runtime/program/drawn"),
+    (SUITES, "replays draw no numbers", CAPTURED,
+     "    r->random_blocks += blocks;\n", "    (void)blocks;\n",
+     "sim", "runtime/program/unread"),
+    (SUITES, "programs with random nodes are not recorded", CAPTURED,
+     "    if (!(step->kernel->flags & BP_KERNEL_RNG))", "    if (step->kernel->flags & BP_KERNEL_RNG)",
+     "sim", "runtime/program/drawn"),
     # Gradients.
     (SUITES, "a factor is taken for the other", "sdk/ops/binary/grad.c",
      "MAKE(&c, mul, NULL, g->dy[0], binary_conjugate(&c, g->in[1 - i]));",
