@@ -202,17 +202,43 @@ static enum bp_status expand_node(struct bp_compilation *c, const struct bp_node
     return first_readers_init(readers, ir);
 }
 
-static enum bp_status expand_nodes(struct bp_compilation *c, const struct bp_node_table *table)
+/* Finds the first node from n on that may be replaced; BP_NO_VALUE: there is none. */
+static uint32_t find_candidate(const struct bp_ir *ir, const struct first_readers *readers,
+                               uint32_t n)
 {
-    const struct bp_ir *ir = c->ir;
+    while (n != BP_NO_VALUE && !(may_expand(&ir->node[n]) && may_have_parts(ir, readers, n)))
+        n = ir->node[n].next;
+    return n;
+}
+
+/* Fills a table with the pure nodes. */
+static enum bp_status table_fill(const struct bp_ir *ir, struct bp_node_table *table)
+{
+    uint32_t at;
+
+    TRY(bp_node_table_init(ir, table));
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
+        if (bp_ir_is_pure(&ir->node[n].call) &&
+            bp_node_table_find(ir, table, &ir->node[n].call, &at) == BP_NO_VALUE)
+            table->slot[at] = n;
+    return BP_OK;
+}
+
+static enum bp_status expand_nodes(struct bp_compilation *c)
+{
+    struct bp_ir *ir = c->ir;
+    struct bp_node_table table = {0};
     struct first_readers readers;
     enum bp_status status = first_readers_init(&readers, ir);
+    uint32_t n = status ? BP_NO_VALUE : find_candidate(ir, &readers, ir->first), next;
 
-    for (uint32_t n = ir->first, next; n != BP_NO_VALUE && status == BP_OK; n = next) {
+    if (n != BP_NO_VALUE) status = table_fill(ir, &table);
+    for (; n != BP_NO_VALUE && status == BP_OK; n = next) {
         next = ir->node[n].next;
-        if (may_expand(&ir->node[n]) && may_have_parts(ir, &readers, n))
-            status = expand_node(c, table, &readers, n);
+        status = expand_node(c, &table, &readers, n);
+        if (status == BP_OK) next = find_candidate(ir, &readers, next);
     }
+    bp_node_table_finish(&table);
     first_readers_finish(&readers);
     return status;
 }
@@ -266,19 +292,12 @@ static void reuse_pools(struct bp_compilation *c)
 enum bp_status bp_pass_reuse(struct bp_compilation *c)
 {
     struct bp_ir *ir = c->ir;
-    struct bp_node_table table;
-    uint32_t before = c->changes, at;
+    uint32_t before = c->changes;
     enum bp_status status;
 
     reuse_pools(c);
     bp_ir_resolve(ir);
-    TRY(bp_node_table_init(ir, &table));
-    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
-        if (bp_ir_is_pure(&ir->node[n].call) &&
-            bp_node_table_find(ir, &table, &ir->node[n].call, &at) == BP_NO_VALUE)
-            table.slot[at] = n;
-    status = expand_nodes(c, &table);
-    bp_node_table_finish(&table);
+    status = expand_nodes(c);
     if (status == BP_OK && c->changes != before) status = bp_pass_clean(c);
     return status;
 }
