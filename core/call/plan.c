@@ -24,7 +24,7 @@ static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invo
     bool itself = b->kind == BP_FALLBACK_NONE && inv->row == b->p->row && inv->attrs == b->attrs;
 
     if (itself || !inv->attrs) return BP_OK;
-    return bp_attrs_copy(&inv->row->info, inv->attrs, &step->attrs);
+    return bp_attrs_clone(&inv->row->info, inv->attrs, &step->attrs);
 }
 
 static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocation *inv,

@@ -145,7 +145,7 @@ static enum bp_status make_there(const struct bp_invocation *inv, struct bp_devi
         copy->in_place = false;
         memset(copy->given, 0, copy->n_out * sizeof *copy->given);
         copy->attrs = NULL;
-        if (inv->attrs) status = bp_attrs_copy(&inv->row->info, inv->attrs, &copy->attrs);
+        if (inv->attrs) status = bp_attrs_clone(&inv->row->info, inv->attrs, &copy->attrs);
     }
     if (status == BP_OK) status = make_dense(copy, out_prepared);
     if (copy) free(copy->attrs);

@@ -44,7 +44,7 @@ static enum bp_status copy_call(const struct bp_node *from, struct bp_node *to)
     to->out = to->in ? to->in + to->n_in : NULL;
     if (!to->name || !to->in || (from->kernel && !to->kernel)) return ir_no_memory();
     memcpy(to->in, from->in, n * sizeof *to->in);
-    return from->attrs ? bp_attrs_copy(&from->row->info, from->attrs, &to->attrs) : BP_OK;
+    return from->attrs ? bp_attrs_clone(&from->row->info, from->attrs, &to->attrs) : BP_OK;
 }
 
 /* The blocks of random numbers that a node draws, as a call of its own would. */

@@ -367,7 +367,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     memcpy(out, l->out, node->n_out * sizeof *out);
     take_updates(l, node, out);
     TRY(check_updates(l, node, out));
-    if (node->attrs) TRY(bp_attrs_copy(&node->row->info, node->attrs, &attrs));
+    if (node->attrs) TRY(bp_attrs_clone(&node->row->info, node->attrs, &attrs));
     l->inv->attrs = attrs;
     l->inv->whole = s->ir->node[l->node].made && node->row->decompose && !node->kernel;
     choose_row(l);

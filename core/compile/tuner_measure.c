@@ -56,7 +56,7 @@ static void candidate_add(struct measurement *m, const struct bp_kernel *kernel)
     inv->kernel = kernel->name;
     inv->prefer = NULL;
     inv->attrs = NULL;
-    if (m->inv->attrs && bp_attrs_copy(&inv->row->info, m->inv->attrs, &inv->attrs)) p = NULL;
+    if (m->inv->attrs && bp_attrs_clone(&inv->row->info, m->inv->attrs, &inv->attrs)) p = NULL;
     else if (bp_prepared_make(inv, &p)) p = NULL;
     if (p && (p->n_step != 1 || !p->simple || p->step->kind)) {
         bp_prepared_release(p);

@@ -113,11 +113,21 @@ static void copy_lists(const struct bp_opinfo *op, void *attrs)
     }
 }
 
+enum bp_status bp_attrs_clone(const struct bp_opinfo *op, const void *attrs, void **out_attrs)
+{
+    void *copy = malloc(op->attrs_size + lists_size(op, attrs));
+
+    if (!copy) return bp_error(BP_ERR_MEMORY, "%s: no memory for the attributes", op->name);
+    memcpy(copy, attrs, op->attrs_size);
+    copy_lists(op, copy);
+    *out_attrs = copy;
+    return BP_OK;
+}
+
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs)
 {
     uint64_t full[512 / 8]; /* holds the struct of every operator: a unit test checks this */
     size_t size = 0;
-    void *copy;
 
     if (given) TRY(check_size(op, given));
     if (!op->attrs_size) {
@@ -130,12 +140,7 @@ enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void
     size = op->attrs_size;
     memcpy(full, &size, sizeof size);
     TRY(bp_attrs_check(op, full));
-    copy = malloc(op->attrs_size + lists_size(op, full));
-    if (!copy) return bp_error(BP_ERR_MEMORY, "%s: no memory for the attributes", op->name);
-    memcpy(copy, full, op->attrs_size);
-    copy_lists(op, copy);
-    *out_attrs = copy;
-    return BP_OK;
+    return bp_attrs_clone(op, full, out_attrs);
 }
 
 static bool attrs_equal(const struct bp_attr *a, const void *x, const void *y)

@@ -193,6 +193,8 @@ static inline const struct bp_view *bp_invocation_in(const struct bp_invocation 
 
 /* attrs.c: copies attributes in full length, lists included, to one block for free(). */
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs);
+/* The same for attributes in full length that were checked before, as those of a node. */
+enum bp_status bp_attrs_clone(const struct bp_opinfo *op, const void *attrs, void **out_attrs);
 
 /* Checks the values of an attribute struct in full length. */
 enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs);
