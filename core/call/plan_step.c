@@ -57,14 +57,8 @@ enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *o
     enum bp_status status;
 
     if (!inv) return bp_plan_no_memory(of);
-    memset(inv, 0, offsetof(struct bp_invocation, in));
-    inv->out[0] = (struct bp_type){0};
-    inv->given[0] = NULL;
-    inv->row = &bp_opdef[row];
-    inv->device = of->device;
+    bp_invocation_init_unary(inv, &bp_opdef[row], of->device);
     inv->attrs = attrs;
-    inv->in_at[1] = inv->out_at[1] = 1;
-    inv->n_in = inv->n_out = inv->want = 1;
     bp_plan_set_inputs(b, inv, &from);
     inv->dtype[BP_VAR_T] = bp_plan_view_of(b->p, from)->dtype;
     inv->dtype[BP_VAR_U] = bp_plan_view_of(b->p, to)->dtype;

@@ -121,7 +121,7 @@ static enum bp_status lower_copy(struct bp_lowering *l, uint32_t from, uint32_t 
 {
     const struct bp_view *x = &l->schedule->value[from]->type.view;
     struct bp_type type = {.dtype = x->dtype, .rank = x->rank};
-    struct bp_invocation *inv = calloc(1, sizeof *inv);
+    struct bp_invocation *inv = malloc(sizeof *inv);
     struct bp_prepared *p = NULL;
     struct bp_typed_view dense;
     enum bp_status status;
@@ -129,10 +129,7 @@ static enum bp_status lower_copy(struct bp_lowering *l, uint32_t from, uint32_t 
     if (!inv) return bp_lower_no_memory();
     memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
     bp_typed_view_dense(&dense, &type);
-    inv->row = &bp_opdef[BP_ROW_assign];
-    inv->device = l->schedule->device;
-    inv->in_at[1] = inv->out_at[1] = 1;
-    inv->n_in = inv->n_out = inv->want = 1;
+    bp_invocation_init_unary(inv, &bp_opdef[BP_ROW_assign], l->schedule->device);
     inv->in[0] = x;
     inv->out[0] = type;
     inv->given[0] = &dense.view;

@@ -66,7 +66,7 @@ static enum bp_status parts_find(struct parts *p, const struct bp_node *node)
 /* Whether the device has a kernel for a node. */
 static enum bp_status has_kernel(const struct bp_ir *ir, const struct bp_node *node, bool *out)
 {
-    struct bp_invocation *inv = calloc(1, sizeof *inv);
+    struct bp_invocation *inv = malloc(sizeof *inv);
 
     if (!inv) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     bp_ir_invocation(ir, node, inv);

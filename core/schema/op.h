@@ -111,6 +111,22 @@ static inline bool bp_port_varies(const struct bp_port *port)
     return port->kind == BP_PORT_VAROUT || port->kind == BP_PORT_VIEWS;
 }
 
+/* Begins an invocation of an operator with one input and one output, whose views and dtypes the
+ * caller sets. */
+static inline void bp_invocation_init_unary(struct bp_invocation *inv, const struct bp_opdef *row,
+                                            struct bp_device *device)
+{
+    memset(inv, 0, offsetof(struct bp_invocation, in));
+    inv->row = row;
+    inv->device = device;
+    inv->in_at[1] = inv->out_at[1] = 1;
+    inv->n_in = inv->n_out = inv->want = 1;
+    inv->in[0] = inv->given[0] = NULL;
+    inv->constant[0] = (struct bp_constant){0};
+    inv->out[0] = (struct bp_type){0};
+    inv->view_offset[0] = 0;
+}
+
 /* Copies an invocation: of its lists, which are long, only the elements that are set. */
 static inline void bp_invocation_copy(struct bp_invocation *to, const struct bp_invocation *from)
 {
