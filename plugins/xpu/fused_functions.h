@@ -89,10 +89,11 @@ KFN elem select_mask(elem x, u8 c, int without)
 }
 
 /* Divides the number of an element, below count, by an extent. 64-bit divisions cost a GPU several
- * times as much. */
+ * times as much. A launch that computes a part of the elements has a smaller count than an
+ * extent may be. */
 KFN i64 fused_divide(i64 at, i64 extent, i64 count)
 {
-    return count >> 31 ? at / extent : (i64)((u32)at / (u32)extent);
+    return (count | extent) >> 31 ? at / extent : (i64)((u32)at / (u32)extent);
 }
 
 #endif
