@@ -17,6 +17,24 @@ static void fused_destroy(struct xpu_device *d, struct xpu_fused *f)
     free(f);
 }
 
+/* Code that the driver cannot build is another row's to compute. Other failures, as of the device,
+ * are the call's. */
+static enum bp_status fused_decline(struct xpu_device *d, cl_int code, enum bp_status status)
+{
+    static const cl_int cannot[] = {CL_BUILD_PROGRAM_FAILURE, CL_COMPILE_PROGRAM_FAILURE,
+                                    CL_LINK_PROGRAM_FAILURE, CL_INVALID_BUILD_OPTIONS,
+                                    CL_COMPILER_NOT_AVAILABLE};
+
+    for (size_t i = 0; i < sizeof cannot / sizeof *cannot; i++)
+        if (code == cannot[i]) {
+            bp_log(d->self->host, BP_LOG_WARN,
+                   "xpu:%u: fused: clBuildProgram answered %s (%d); other kernels compute the call",
+                   d->number, xpu_opencl_name(code), code);
+            return BP_ERR_UNSUPPORTED;
+        }
+    return status;
+}
+
 /* Compiles the text behind the functions of fused_functions.h, for teams of this many lanes. */
 static enum bp_status fused_build(struct xpu_device *d, size_t lanes, struct xpu_fused *f)
 {
@@ -26,15 +44,16 @@ static enum bp_status fused_build(struct xpu_device *d, size_t lanes, struct xpu
     char options[288];
     cl_program program;
     enum bp_status status;
+    cl_int code;
 
     if (!line) return bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
     memcpy(line, xpu_source_fused.line, n * sizeof *line);
     line[n] = f->text;
     xpu_program_options(d, lanes, f->type, options, sizeof options);
     strcat(options, " -DINLINE_ALL"); /* a call in a loop prevents vectors */
-    status = xpu_program_load(d, &source, options, &program);
+    status = xpu_program_load(d, &source, options, &program, &code);
     free(line);
-    if (status) return status;
+    if (status) return fused_decline(d, code, status);
     status = xpu_kernel_create(d, program, "bp_fused", lanes, &f->kernel);
     d->self->call->clReleaseProgram(program);
     return status;

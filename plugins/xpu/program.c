@@ -95,7 +95,7 @@ static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, co
 }
 
 static enum bp_status program_compile(struct xpu_device *d, const struct xpu_source *source,
-                                      const char *options, cl_program *out)
+                                      const char *options, cl_program *out, cl_int *out_code)
 {
     const struct xpu *self = d->self;
     cl_int code = CL_SUCCESS;
@@ -108,6 +108,7 @@ static enum bp_status program_compile(struct xpu_device *d, const struct xpu_sou
         *out = program;
         return BP_OK;
     }
+    *out_code = code;
     log_build(d, program);
     self->call->clReleaseProgram(program);
     return xpu_fail(self, d->number, "clBuildProgram", code);
@@ -174,14 +175,15 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program, siz
 
 /* Compiles the program, or waits until another process has compiled it. */
 static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source *source,
-                                   const struct xpu_key *key, const char *options, cl_program *out)
+                                   const struct xpu_key *key, const char *options, cl_program *out,
+                                   cl_int *out_code)
 {
     int lock = xpu_cache_begin(key);
     enum bp_status status = BP_OK;
 
     *out = lock >= 0 ? from_cache(d, key, options) : NULL;
     if (!*out) {
-        status = program_compile(d, source, options, out);
+        status = program_compile(d, source, options, out, out_code);
         if (status == BP_OK) program_keep(d, *out, key);
     }
     xpu_cache_end(key, lock);
@@ -199,12 +201,13 @@ void xpu_program_options(const struct xpu_device *d, size_t lanes, enum portable
 }
 
 enum bp_status xpu_program_load(struct xpu_device *d, const struct xpu_source *source,
-                                const char *options, cl_program *out)
+                                const char *options, cl_program *out, cl_int *out_code)
 {
     const struct xpu_key key = xpu_cache_key(d, source, options);
     cl_program program = from_cache(d, &key, options);
 
-    if (!program) return compile_once(d, source, &key, options, out);
+    *out_code = CL_SUCCESS;
+    if (!program) return compile_once(d, source, &key, options, out, out_code);
     *out = program;
     return BP_OK;
 }
@@ -216,9 +219,10 @@ static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portabl
     char options[288];
     cl_program program;
     enum bp_status status;
+    cl_int code;
 
     xpu_program_options(d, lanes, type, options, sizeof options);
-    status = xpu_program_load(d, &xpu_source[family], options, &program);
+    status = xpu_program_load(d, &xpu_source[family], options, &program, &code);
     if (status) return status;
     status = make_kernels(d, program, lanes, family, type, out);
     d->self->call->clReleaseProgram(program); /* its kernels keep it alive */

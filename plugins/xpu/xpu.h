@@ -166,12 +166,13 @@ enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family fa
 void xpu_programs_init(struct xpu_device *device);
 void xpu_programs_finish(struct xpu_device *device);
 /* The parts of xpu_kernel_get: the compiler options for a type and teams of this many lanes; a
- * program, compiled or from the cache; and a kernel of it. */
+ * program, compiled or from the cache; and a kernel of it. out_code: the driver's code if it did
+ * not build the program, otherwise CL_SUCCESS. */
 struct xpu_source;
 void xpu_program_options(const struct xpu_device *device, size_t lanes, enum portable_type type,
                          char *out, size_t size);
 enum bp_status xpu_program_load(struct xpu_device *device, const struct xpu_source *source,
-                                const char *options, cl_program *out);
+                                const char *options, cl_program *out, cl_int *out_code);
 enum bp_status xpu_kernel_create(struct xpu_device *device, cl_program program, const char *name,
                                  size_t lanes, struct xpu_kernel *out);
 void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel);

@@ -9,7 +9,7 @@
  *                number of a device in the platform's order; without it: each device
  *   BENT_FAIL    CALL=CODE;...   these calls return CODE after the first launch of a kernel, and
  *                then do nothing. The call `event` is the state of an event, `launch` is each
- *                launch except the first
+ *                launch except the first, and `fused` each clBuildProgram of a kernel of fused
  *   BENT_GROUP   KERNEL=ITEMS;...   kernels whose names contain KERNEL have work-groups of at
  *                most ITEMS items: clGetKernelWorkGroupInfo returns ITEMS, and a larger launch
  *                fails

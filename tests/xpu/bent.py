@@ -227,6 +227,19 @@ def programs_are_kept_by_all_that_they_depend_on(folder):
 
 
 @test
+def other_kernels_compute_code_that_the_driver_cannot_build(folder):
+    """-11: CL_BUILD_PROGRAM_FAILURE. -6, CL_OUT_OF_HOST_MEMORY, says nothing about the program: it is the call's failure."""
+    env = bent(folder, BENT_FAIL="fused=-11", BP_XPU_CACHE="", BP_LOG="warn")
+    done = subprocess.run([STEPS, "xpu:0", "add", "fused", "check"], capture_output=True, text=True, env=env, timeout=240,
+                          check=False)
+    assert done.stdout.split() == ["begin:", "BP_OK", "add:", "BP_OK", "fused:", "BP_OK", "check:", "BP_OK"], done
+    assert "fused: clBuildProgram answered CL_BUILD_PROGRAM_FAILURE (-11); other kernels compute" in done.stderr, done
+    assert any("-DINLINE_ALL" in line for line in open(env["BENT_TRACE"], encoding="utf-8")), "fused was not tried"
+    env = bent(folder, BENT_FAIL="fused=-6", BP_XPU_CACHE="")
+    assert steps(env, "add", "fused")["fused"].startswith("BP_ERR_MEMORY: "), "a failure of the device is hidden"
+
+
+@test
 def long_launches_are_made_in_parts(folder):
     """Results are equal if a launch may do only few operations, on a device that no number of units (0x1002) keeps busy."""
     cases = ["--filter=kernel/conv/f32/*", *FEW[1:2]]
