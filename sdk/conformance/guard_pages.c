@@ -35,7 +35,15 @@ static bool find_code(const struct num_type *type, struct bp_dlpack_dtype *out)
                                     [NUM_FLOAT] = BP_DLPACK_FLOAT,
                                     [NUM_COMPLEX] = BP_DLPACK_COMPLEX};
 
-    out->code = type->dtype == BP_BF16 ? (uint8_t)BP_DLPACK_BFLOAT : codes[type->class];
+    switch (type->dtype) {
+    case BP_BF16: out->code = BP_DLPACK_BFLOAT; break;
+    case BP_F8E4M3: out->code = BP_DLPACK_F8E4M3; break;
+    case BP_F8E5M2: out->code = BP_DLPACK_F8E5M2; break;
+    case BP_F8E8M0: out->code = BP_DLPACK_F8E8M0; break;
+    case BP_F8E4M3FNUZ: out->code = BP_DLPACK_F8E4M3FNUZ; break;
+    case BP_F8E5M2FNUZ: out->code = BP_DLPACK_F8E5M2FNUZ; break;
+    default: out->code = codes[type->class]; break;
+    }
     out->bits = (uint8_t)(8 * type->size);
     out->lanes = 1;
     return bp_dtype_bits(type->dtype) == 8 * type->size;

@@ -15,6 +15,9 @@ import traceback
 
 DTYPES = {"bool": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "uint8": 5, "uint16": 6, "uint32": 7,
           "uint64": 8, "float16": 9, "float32": 11, "float64": 12, "complex64": 13, "complex128": 14}
+# Of the f8 types: the number, the code in DLPack 1.1, and bytes of 1, 2 and -0.5 (f8e8m0 has no sign: 0.5).
+F8 = {"f8e4m3": (15, 10, (0x38, 0x40, 0xb0)), "f8e5m2": (16, 12, (0x3c, 0x40, 0xb8)), "f8e8m0": (20, 14, (0x7f, 0x80, 0x7e)),
+      "f8e4m3fnuz": (21, 11, (0x40, 0x48, 0xb8)), "f8e5m2fnuz": (22, 13, (0x40, 0x44, 0xbc))}
 NAME = b"dltensor"
 USED = b"used_dltensor"
 
@@ -35,6 +38,15 @@ class Managed(ctypes.Structure):  # struct bp_dlpack_legacy
                 ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
                 ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):  # struct bp_dlpack_managed, which begins with other members
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager_ctx", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), *Managed._fields_[:-2]]
+
+
+class Cast(ctypes.Structure):  # struct bp_cast_attrs
+    _fields_ = [("size", ctypes.c_size_t), ("to", ctypes.c_int64), ("overflow", ctypes.c_int64), ("round", ctypes.c_int64)]
 
 
 python = ctypes.pythonapi
@@ -240,6 +252,39 @@ def imports_bool_and_writes_it(np, library):
     tensor.destroy()
 
 
+def as_floats(np, library, tensor):
+    """The numbers of a tensor of an f8 type."""
+    library.c.bp_stream_scope.restype = ctypes.c_void_p
+    library.c.bp_stream_scope.argtypes = [ctypes.c_void_p]
+    wide = ctypes.c_void_p()
+    scope = ctypes.c_void_p(library.c.bp_stream_scope(library.stream))
+    library.call("bp_op_cast", scope, tensor.handle, ctypes.byref(Cast(ctypes.sizeof(Cast), DTYPES["float32"])), ctypes.byref(wide))
+    wide = Tensor(library, wide)
+    result = np.frombuffer(wide.read(), "float32").tolist()
+    wide.destroy()
+    return result
+
+
+def f8_goes_both_ways(np, library):
+    """numpy has no f8, so the test makes and reads the structs itself, in both forms."""
+    shape = (ctypes.c_int64 * 1)(3)
+    for form, struct in (("", Versioned), ("_legacy", Managed)):
+        for name, (dtype, code, numbers_of) in F8.items():
+            data = np.array(numbers_of, "uint8")
+            managed = struct(data=data.ctypes.data, device_type=1, ndim=1, code=code, bits=8, lanes=1, shape=shape)
+            if not form:
+                managed.major, managed.minor = 1, 1
+            tensor = Tensor(library, library.make("bp_tensor_from_dlpack" + form, library.device, ctypes.byref(managed)))
+            assert tensor.info().dtype == dtype, (name, tensor.info().dtype)
+            assert as_floats(np, library, tensor) == [1, 2, 0.5 if name == "f8e8m0" else -0.5], name
+            lent = struct.from_address(library.make("bp_tensor_to_dlpack" + form, tensor.handle).value)
+            assert (lent.code, lent.bits, lent.lanes, lent.ndim, lent.shape[0]) == (code, 8, 1, 1, 3), name
+            assert lent.data + lent.byte_offset == data.ctypes.data, name
+            assert form or (lent.major, lent.minor) == (1, 1), name
+            DELETER(lent.deleter)(ctypes.addressof(lent))
+            tensor.destroy()
+
+
 def refuses_negative_strides(np, library):
     array = np.arange(5)[::-1]
     before = sys.getrefcount(array)
@@ -317,7 +362,7 @@ def references_are_given_back(np, library):
 
 
 TESTS = [exports_each_dtype, exports_views, exports_one_and_nothing, memory_is_shared_both_ways,
-         imports_each_dtype_and_layout, imports_bool_and_writes_it, refuses_negative_strides, array_goes_first,
+         imports_each_dtype_and_layout, imports_bool_and_writes_it, f8_goes_both_ways, refuses_negative_strides, array_goes_first,
          tensor_goes_first, deleters_are_called_once, references_are_given_back]
 
 

@@ -7,8 +7,8 @@
  * is the only form that some libraries support.
  *
  * A tensor can be exchanged if it lies in memory of a device with a DLPack type (struct
- * bp_device_properties) and has dtype bool, i8 to u64, f16, bf16, f32, f64, c64 or c128; the f8
- * types cannot be exchanged. The library that receives the memory does not know of unfinished work
+ * bp_device_properties); its dtype may be any. The f8 types have codes since version 1.1: an older
+ * library refuses them. The library that receives the memory does not know of unfinished work
  * on it: wait for that work (bp_stream_synchronize) before you export a tensor, and before another
  * library reads data that was written to an imported tensor. */
 #ifndef BP_DLPACK_H
@@ -24,7 +24,7 @@ extern "C" {
 /* The version that exported tensors carry. An import accepts any minor version of this major
  * version. */
 #define BP_DLPACK_MAJOR 1
-#define BP_DLPACK_MINOR 0
+#define BP_DLPACK_MINOR 1
 
 struct bp_dlpack_version {
     uint32_t major, minor;
@@ -43,6 +43,11 @@ enum bp_dlpack_code {
     BP_DLPACK_BFLOAT = 4,
     BP_DLPACK_COMPLEX = 5,
     BP_DLPACK_BOOL = 6,
+    BP_DLPACK_F8E4M3 = 10, /* e4m3fn: BP_F8E4M3. Code 8 is another format, with infinities */
+    BP_DLPACK_F8E4M3FNUZ = 11,
+    BP_DLPACK_F8E5M2 = 12,
+    BP_DLPACK_F8E5M2FNUZ = 13,
+    BP_DLPACK_F8E8M0 = 14, /* e8m0fnu */
 };
 
 struct bp_dlpack_dtype {
