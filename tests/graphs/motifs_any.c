@@ -7,14 +7,13 @@
 
 /* Operators whose results have a size that attributes choose, or that are undefined for unsorted or
  * infinite inputs; and products of many numbers, whose references allow for no error of numbers
- * below the normal ones. By default, bincount refuses each number, and a program may leave out the
- * node, and with it the fault. */
+ * below the normal ones. */
 static bool any_is_left_out(const struct bp_opinfo *op)
 {
     static const char *const names[] = {
         "arange",        "eye",       "linspace", "logspace", "one_hot",
         "searchsorted",  "bucketize", "prod",     "cumprod",  "dynamic_quantize_linear",
-        "gumbel_softmax", "bincount"};
+        "gumbel_softmax"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], op->name)) return true;

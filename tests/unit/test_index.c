@@ -88,6 +88,34 @@ Test(index, fails_where_an_index_is_outside)
     fixture_finish(&f);
 }
 
+/* The number of bins is not found from x: without one, only an x without elements has a result. */
+Test(index, bincount_expects_a_number_of_bins)
+{
+    struct fixture f = fixture_init();
+    struct bp_bincount_attrs none = bp_bincount_defaults();
+    struct bp_tensor *x = tensor_of(&f, BP_I64, 1, SHAPE(2), ((const int64_t[]){0, 1}));
+    struct bp_tensor *empty = tensor_of(&f, BP_I64, 1, SHAPE(0), NULL), *y = NULL;
+    struct bp_tensor_info info = {.size = sizeof info};
+    struct bp_graph *graph;
+    struct bp_tensor *input;
+
+    FAILS(BP_ERR_INVALID, "bins is 0", bp_op_bincount(f.scope, x, NULL, NULL, NULL, &y));
+    FAILS(BP_ERR_INVALID, "bins is 0", bp_op_bincount(f.scope, x, NULL, NULL, &none, &y));
+    OK(bp_graph_create(f.core, &graph));
+    OK(bp_graph_input(graph, "x", BP_I64, 1, SHAPE(2), &input));
+    FAILS(BP_ERR_INVALID, "bins is 0",
+          bp_op_bincount(bp_graph_scope(graph), input, NULL, NULL, &none, &y));
+    OK(bp_op_bincount(f.scope, empty, NULL, NULL, &none, &y));
+    OK(bp_tensor_get_info(y, &info));
+    cr_expect(info.rank == 1 && info.shape[0] == 0);
+    bp_tensor_destroy(input);
+    bp_graph_destroy(graph);
+    index_destroy(&x, 1);
+    index_destroy(&empty, 1);
+    index_destroy(&y, 1);
+    fixture_finish(&f);
+}
+
 /* Tests that a batch whose position is out of range is not written, the others are. */
 Test(index, writes_the_batches_of_a_cache_that_fit)
 {

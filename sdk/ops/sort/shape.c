@@ -156,6 +156,10 @@ enum bp_status bp_infer_bincount(struct bp_invocation *inv)
     bp_shape_copy(&same, bp_invocation_in(inv, 0));
     if (bp_invocation_in(inv, 1)) TRY(bp_shape_expect(inv, 1, &same));
     else inv->out[0].dtype = BP_I64;
+    if (!a->bins && bp_invocation_in(inv, 0)->count)
+        return bp_error(BP_ERR_INVALID,
+                        "bincount: attribute bins is 0, its default, and x has elements: expected "
+                        "more than the largest x, which the library does not look for");
     return bins_of(inv, a->bins, 0);
 }
 
