@@ -186,6 +186,12 @@ void bp_ir_drop_constants(struct bp_ir *ir)
     }
 }
 
+void bp_ir_drop_graph(struct bp_ir *ir)
+{
+    if (ir->lent) bp_graph_release(ir->lent);
+    ir->lent = NULL;
+}
+
 void bp_ir_destroy(struct bp_ir *ir)
 {
     if (!ir) return;

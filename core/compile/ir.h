@@ -77,6 +77,8 @@ enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *devi
 void bp_ir_destroy(struct bp_ir *ir);
 /* Drops the references to constants. The representation can be described and destroyed only. */
 void bp_ir_drop_constants(struct bp_ir *ir);
+/* Frees the graph that bp_ir_return_graph keeps. */
+void bp_ir_drop_graph(struct bp_ir *ir);
 
 /* Fills an invocation for a node, except its inputs and its kernel. The attributes still belong to
  * the node. */
@@ -110,8 +112,6 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
  * graph have been destroyed. */
 enum bp_status bp_ir_take_graph(struct bp_ir *ir, struct bp_graph **out_graph);
 void bp_ir_return_graph(struct bp_ir *ir, struct bp_graph *graph);
-/* Frees the kept graph. */
-void bp_ir_drop_graph(struct bp_ir *ir);
 
 /* Replaces a node by its decomposition for inputs of these types; the row has one. *out_forwards: a
  * result is an input or a view of one, so that bp_ir_resolve must be called. */

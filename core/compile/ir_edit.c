@@ -208,12 +208,6 @@ void bp_ir_return_graph(struct bp_ir *ir, struct bp_graph *graph)
     else bp_graph_release(graph);
 }
 
-void bp_ir_drop_graph(struct bp_ir *ir)
-{
-    if (ir->lent) bp_graph_release(ir->lent);
-    ir->lent = NULL;
-}
-
 /* Records the decomposition of a node. value: the graph's values for its outputs. */
 static enum bp_status expansion_record(const struct bp_node *node, const struct bp_view *const *in,
                                        struct bp_graph *graph, uint32_t *value)
