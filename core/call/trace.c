@@ -39,9 +39,10 @@ static enum bp_status add_value(struct bp_graph *graph, const struct bp_type *ty
 
     TRY(trace_make_room(&graph->value, graph->n_value, &graph->room_value, sizeof *graph->value));
     v = &graph->value[graph->n_value];
-    *v = (struct bp_value){.kind = kind, .type = calloc(1, sizeof *v->type)};
+    *v = (struct bp_value){.kind = kind, .type = malloc(sizeof *v->type)};
     if (!v->type) return no_memory();
     bp_typed_view_dense(v->type, type);
+    v->type->sig = v->type->bytes = 0;
     graph->n_value++;
     return BP_OK;
 }
@@ -308,6 +309,7 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
 {
     struct bp_value *v;
     uint32_t value;
+    bool is_named;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_symbol_is(tensor)) return bp_not_a("symbolic tensor");
@@ -316,15 +318,16 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
         return bp_error(BP_ERR_INVALID, "bp_graph_name: the tensor is no value of this graph");
     TRY(bp_graph_check_open("bp_graph_name", graph));
     TRY(bp_graph_value_of(graph, tensor, &value));
-    TRY(check_name(graph, name));
     v = &graph->value[value];
-    if (v->kind == BP_VALUE_RESULT) {
+    is_named = !strcmp(v->name, name);
+    if (!is_named) TRY(check_name(graph, name));
+    if (v->kind == BP_VALUE_RESULT && strcmp(graph->node[v->node].name, name)) {
         char *own = strdup(name);
         if (!own) return no_memory();
         free(graph->node[v->node].name);
         graph->node[v->node].name = own;
     }
-    return bp_graph_give_name(graph, v, name);
+    return is_named ? BP_OK : bp_graph_give_name(graph, v, name);
 }
 
 void bp_invocation_of_node(const struct bp_node *node, struct bp_device *device,

@@ -45,7 +45,7 @@ BP_API enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *
 
 /* Names a value, and the node that computes it. Without this call a node is named after its
  * operator and its number, "conv_3", and its first result has the name of the node. BP_ERR_INVALID:
- * the name is taken. */
+ * another value has the name. */
 BP_API enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor,
                                     const char *name);
 
