@@ -139,6 +139,7 @@ static enum bp_status walk_keep_range(const struct onnx_call *c)
 
 static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx_node *node)
 {
+    struct onnx_value *few[4] = {NULL}; /* for most nodes */
     struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
     uint32_t first = walk_count_nodes(run);
     enum bp_status status;
@@ -148,7 +149,7 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     if (!c.symbolic && run->model->options.run_bytes && run->slot != run->model->constant)
         TRY(onnx_check_alive(run, onnx_node_bytes(run, node)));
     c.scope = c.symbolic ? bp_graph_scope(run->graph) : bp_stream_scope(run->stream);
-    c.out = calloc(node->n_out + 1, sizeof *c.out);
+    c.out = node->n_out < 4 ? few : calloc(node->n_out + 1, sizeof *c.out);
     if (!c.out) return onnx_no_memory();
     status = (node->row->emit ? node->row->emit : onnx_emit_map)(&c);
     if (status == BP_OK) status = walk_check_outputs(&c);
@@ -162,7 +163,7 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
         if (status == BP_OK) onnx_set(run, node->out[i], c.out[i]);
         else onnx_value_release(c.out[i]);
     }
-    free(c.out);
+    if (c.out != few) free(c.out);
     if (status == BP_OK && c.symbolic) status = onnx_check_alive(run, 0);
     return status;
 }
