@@ -41,11 +41,12 @@ static bool key_append(struct bp_folded_key *key, const void *bytes, size_t n)
 /* A constant that is not folded is identified by its memory and its type. */
 static void key_of_tensor(const struct bp_tensor *t, struct bp_folded_key *out_key)
 {
-    const uint64_t words[] = {t->buffer->id, t->offset, t->view.dtype, t->view.rank};
+    uint64_t words[4 + 2 * BP_RANK_MAX] = {t->buffer->id, t->offset, t->view.dtype, t->view.rank};
+    size_t rank = t->view.rank;
 
-    if (key_append(out_key, words, sizeof words) &&
-        key_append(out_key, t->shape, t->view.rank * sizeof *t->shape))
-        key_append(out_key, t->stride, t->view.rank * sizeof *t->stride);
+    memcpy(words + 4, t->shape, rank * sizeof *t->shape);
+    memcpy(words + 4 + rank, t->stride, rank * sizeof *t->stride);
+    key_append(out_key, words, (4 + 2 * rank) * sizeof *words);
 }
 
 static bool key_of_attrs(const struct bp_node *node, struct bp_folded_key *key)
