@@ -6,6 +6,8 @@
 #include "walk.h"
 #include <backplane/attrs.h>
 #include <ops/common/kernel_formulas.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The plugin's own kernels keep indices in arrays of WALK_RANK. */
@@ -62,14 +64,42 @@ int cpu_level(const struct bp_kernel *row)
     return known[row - rows].level;
 }
 
+/* The numbers of the rows, sorted by their operators; set once in a process. */
+enum { ROWS = sizeof rows / sizeof *rows };
+static pthread_once_t rows_once = PTHREAD_ONCE_INIT;
+static uint16_t rows_sorted[ROWS];
+_Static_assert(ROWS <= UINT16_MAX, "numbers of rows fit");
+
+static int row_compare(const void *a, const void *b)
+{
+    int x = *(const uint16_t *)a, y = *(const uint16_t *)b, order = strcmp(rows[x].op, rows[y].op);
+
+    return order ? order : x - y;
+}
+
+static void rows_sort(void)
+{
+    for (size_t i = 0; i < ROWS; i++) rows_sorted[i] = (uint16_t)i;
+    qsort(rows_sorted, ROWS, sizeof *rows_sorted, row_compare);
+}
+
 const struct bp_kernel *cpu_row_find(const struct cpu *self, const char *op, uint8_t dtype)
 {
     const struct bp_kernel *best = NULL;
+    size_t low = 0, high = ROWS;
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!rows[i].prepare && rows[i].types[0] >> dtype & 1 && self->isa >= known[i].level &&
-            !strcmp(rows[i].op, op) && (!best || rows[i].priority > best->priority))
-            best = &rows[i];
+    pthread_once(&rows_once, rows_sort);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(rows[rows_sorted[middle]].op, op) < 0) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < ROWS && !strcmp(rows[rows_sorted[low]].op, op); low++) {
+        const struct bp_kernel *row = &rows[rows_sorted[low]];
+        if (!row->prepare && row->types[0] >> dtype & 1 && self->isa >= (uint32_t)cpu_level(row) &&
+            (!best || row->priority > best->priority))
+            best = row;
+    }
     return best;
 }
 
