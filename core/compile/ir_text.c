@@ -2,6 +2,8 @@
 /* ir_text.c: writes the compiler's representation as text and as a graph for Graphviz. */
 #include "ir.h"
 
+#include "../base/number.h"
+
 #include <backplane/fused_text.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,12 +30,14 @@ static void print_number(const struct bp_attr *a, const void *field, FILE *to)
 {
     int64_t integer;
     double number;
+    char text[32];
 
     for (uint32_t i = 0; i < a->count; i++) {
         memcpy(&integer, (const char *)field + 8 * i, sizeof integer);
         memcpy(&number, (const char *)field + 8 * i, sizeof number);
         fprintf(to, "%s", i ? "," : "");
-        if (a->kind == BP_ATTR_F64) fprintf(to, "%.9g", number);
+        bp_number_print(text, sizeof text, 9, number);
+        if (a->kind == BP_ATTR_F64) fprintf(to, "%s", text);
         else fprintf(to, "%" PRId64, integer);
     }
 }

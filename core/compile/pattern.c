@@ -2,6 +2,8 @@
 /* pattern.c: reads the text of patterns. */
 #include "pattern.h"
 
+#include "../base/number.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +127,7 @@ static uint32_t read_expression(struct pattern_reader *r)
     r->out->n_node++;
     if (isdigit((unsigned char)*r->at) || *r->at == '-') {
         r->out->node[number].kind = BP_TERM_NUMBER;
-        r->out->node[number].number = strtod(r->at, &end);
+        r->out->node[number].number = bp_number_parse(r->at, &end);
         r->at = end;
     } else {
         read_word(r, number);

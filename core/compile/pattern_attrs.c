@@ -2,6 +2,8 @@
 /* pattern_attrs.c: compares and sets attributes by the text of patterns, "name=value, ...". */
 #include "pattern.h"
 
+#include "../base/number.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +92,7 @@ static bool setting_holds(const struct bp_node *node, const struct setting *s,
         memcpy(&list, (const char *)node->attrs + a->offset, sizeof list);
         return list_is(&list, s, rank);
     }
-    wanted = strtod(s->value, NULL);
+    wanted = bp_number_parse(s->value, NULL);
     is = bp_attr_get(a, node->attrs);
     if (a->kind == BP_ATTR_I64 && !strncmp(s->name, "axis", 4)) {
         if (is < 0) is += rank;
@@ -138,7 +140,7 @@ enum bp_status bp_pattern_set_attrs(const struct bp_opinfo *op, const char *text
 
     while (text && setting_next(&at, &s)) {
         const struct bp_attr *a = bp_attr_find(op, s.name, s.n_name);
-        double number = strtod(s.value, NULL);
+        double number = bp_number_parse(s.value, NULL);
         if (!a || a->kind == BP_ATTR_DIMS)
             return bp_error(BP_ERR_INTERNAL, "a pattern sets '%.*s' of %s", (int)s.n_name, s.name,
                             op->name);

@@ -5,6 +5,7 @@
 #include "../schema/op.h"
 #include "../plugin/entry.h"
 #include "../base/generator.h"
+#include "../base/number.h"
 #include "../ccl/ccl_settings.h"
 #include "runtime.h"
 
@@ -127,7 +128,7 @@ static void read_wait_timeout(struct bp_core *core)
     double seconds;
 
     if (core->wait_source || !wanted || !*wanted) return;
-    seconds = strtod(wanted, &end);
+    seconds = bp_number_parse(wanted, &end);
     if (*end || !(seconds > 0 && seconds < 1e9)) {
         bp_core_log(core, BP_LOG_WARN, "BP_WAIT_TIMEOUT=%.40s: expected seconds, more than 0",
                     wanted);

@@ -2,6 +2,8 @@
 /* fused_text.c: converts the code of the operator `fused` from and to text; see fused_text.h. */
 #include "op.h"
 
+#include "../base/number.h"
+
 #include <backplane/attrs.h>
 #include <backplane/fused_text.h>
 #include <stdarg.h>
@@ -97,7 +99,7 @@ static enum bp_status reader_attr(struct reader *r, const struct bp_opdef *row,
     if (*r->at != '=') return reader_error(r, "expected '='");
     for (uint32_t k = 0; k < row->info.n_attr && k < BP_FUSED_FROM; k++) {
         if (strcmp(row->info.attr[k].name, name)) continue;
-        step->number[k] = strtod(r->at + 1, &end);
+        step->number[k] = bp_number_parse(r->at + 1, &end);
         if (end == r->at + 1) return reader_error(r, "expected a number");
         r->at = end;
         return BP_OK;
@@ -216,8 +218,8 @@ static void writer_number(struct writer *w, double number)
     int digits = 1;
 
     do {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-    } while (digits++ < 17 && strtod(text, NULL) != number);
+        bp_number_print(text, sizeof text, digits, number);
+    } while (digits++ < 17 && bp_number_parse(text, NULL) != number);
     writer_add(w, "%s", text);
 }
 

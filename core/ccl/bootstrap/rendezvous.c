@@ -3,6 +3,8 @@
  * other through the store. */
 #include "rendezvous.h"
 
+#include "../../base/number.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -30,7 +32,7 @@ static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
 bool bp_rendezvous_read_timeout(const char *text, uint64_t *out_ns)
 {
     char *end;
-    double seconds = strtod(text, &end);
+    double seconds = bp_number_parse(text, &end);
 
     if (end == text || *end || !(seconds > 0 && seconds < 1e9)) return false;
     *out_ns = (uint64_t)(seconds * 1e9);
