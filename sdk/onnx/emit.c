@@ -2,6 +2,7 @@
 /* emit.c: runs rows that only map names: passes a node's attributes and inputs to one operator. */
 #include "resolve.h"
 #include "row.h"
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,17 @@ static enum bp_status put_input(struct onnx_call *c, const struct bp_attr *a, vo
     return put_ints(a, attrs, ints);
 }
 
+/* Reads a number of the table, which has a decimal point in every locale of the app. */
+static double table_number(const char *text)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = c ? uselocale(c) : (locale_t)0;
+    double number = strtod(text, NULL);
+
+    if (before) uselocale(before);
+    if (c) freelocale(c);
+    return number;
+}
+
 static enum bp_status put_word(struct onnx_call *c, const struct bp_opinfo *op,
                                const struct word *w, void *attrs, uint32_t *used)
 {
@@ -128,7 +140,7 @@ static enum bp_status put_word(struct onnx_call *c, const struct bp_opinfo *op,
     }
     from = *w->from ? onnx_attr(c->node, w->from) : NULL;
     if (from) return put_attribute(a, attrs, from);
-    if (w->value) put_number(a, attrs, strtoll(w->value, NULL, 10), strtod(w->value, NULL));
+    if (w->value) put_number(a, attrs, strtoll(w->value, NULL, 10), table_number(w->value));
     return BP_OK;
 }
 

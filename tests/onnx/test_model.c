@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_model.c: tests the API of models, and that data that is no valid model is refused with a
  * message and without a crash. */
+#include "../unit/comma_locale.h"
 #include "../unit/fixture.h"
 #include "small_models.h"
 #include <backplane/model.h>
@@ -26,6 +27,30 @@ static void model_refused(struct fixture *f, const void *data, size_t size, enum
                  bp_status_name(status), bp_error_message());
     cr_expect(!model);
     cr_expect(strstr(bp_error_message(), word), "'%s' is not in: %s", word, bp_error_message());
+}
+
+/* LeakyRelu without alpha: by default 0.01. */
+#define LEAKY_MODEL                                                                                \
+    "\x08\x08:8\x0a\x11\x0a\x01x\x12\x01y\"\x09LeakyRelu\x12\x01gZ\x0f\x0a\x01x\x12\x0a"          \
+    "\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x02\x62\x0f\x0a\x01y\x12\x0a\x0a\x08\x08\x01\x12"        \
+    "\x04\x0a\x02\x08\x02\x42\x02\x10\x0d"
+
+Test(model, defaults_are_the_same_where_numbers_have_commas)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(-3, 5)), *y = NULL;
+    struct bp_model *model;
+    float got[2];
+
+    comma_locale_set();
+    OK(model_read(&f, LEAKY_MODEL, sizeof LEAKY_MODEL - 1, &model));
+    OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
+    OK(bp_tensor_read(f.stream, y, got, sizeof got));
+    cr_expect_float_eq(got[0], -0.03f, 1e-7f, "%g", (double)got[0]);
+    cr_expect_eq(got[1], 5);
+    bp_tensor_destroy(x), bp_tensor_destroy(y);
+    bp_model_destroy(model);
+    fixture_finish(&f);
 }
 
 Test(model, product_is_a_graph)
