@@ -57,6 +57,7 @@ enum bp_magic {
     BP_MAGIC_PROGRAM = 0x4250430b,
     BP_MAGIC_STORE = 0x4250430c,
     BP_MAGIC_COMM = 0x4250430d,
+    BP_MAGIC_TEMPLATE = 0x4250430e,
 };
 
 /* The size of the smallest handle in bytes. The magic word of every kind is within this size, so

@@ -68,6 +68,19 @@ static struct folded *folded_of(const struct bp_tensor *tensor)
     return f;
 }
 
+bool bp_folded_add_user(const struct bp_tensor *tensor)
+{
+    struct folded *f;
+    bool readable;
+
+    pthread_mutex_lock(&folded_lock);
+    f = folded_of(tensor);
+    readable = !f || !f->empty;
+    if (f && readable) f->users++;
+    pthread_mutex_unlock(&folded_lock);
+    return readable;
+}
+
 static uint64_t folded_bytes(const struct bp_tensor *t)
 {
     return (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);

@@ -27,6 +27,10 @@ bool bp_folded_fill(struct bp_tensor *tensor, const struct bp_tensor *from);
 void bp_folded_keep(const struct bp_device *device, const struct bp_folded_key *key,
                     struct bp_tensor *tensor);
 
+/* Adds a user that reads the contents. false: the contents were freed; nothing changes. A tensor
+ * that is no kept constant has no users, and the result is true. */
+bool bp_folded_add_user(const struct bp_tensor *tensor);
+
 /* One of the users does not read the contents of the constant again: its plans have copies. After
  * the last of them the contents are freed, if no other tensor lies in the memory and the device
  * can; the constant keeps its address and its identity, by which later programs find the plans'

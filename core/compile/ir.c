@@ -3,6 +3,7 @@
 #include "ir.h"
 
 #include "folded.h"
+#include "templates.h"
 
 #include "../call/prepared.h"
 
@@ -192,24 +193,35 @@ void bp_ir_drop_graph(struct bp_ir *ir)
     ir->lent = NULL;
 }
 
+static void node_free(const struct bp_ir *ir, uint32_t n)
+{
+    struct bp_ir_node *node = &ir->node[n];
+
+    if (ir->of) {
+        if (node->call.attrs != ir->of->ir->node[n].call.attrs) free(node->call.attrs);
+        return;
+    }
+    free(node->call.attrs);
+    free(node->call.name);
+    free(node->call.kernel);
+    free(node->call.in);
+    free(node->source);
+    free(node->prefer);
+}
+
 void bp_ir_destroy(struct bp_ir *ir)
 {
     if (!ir) return;
-    for (uint32_t n = 0; n < ir->n_node; n++) {
-        free(ir->node[n].call.attrs);
-        free(ir->node[n].call.name);
-        free(ir->node[n].call.kernel);
-        free(ir->node[n].call.in);
-        free(ir->node[n].source);
-        free(ir->node[n].prefer);
-    }
+    for (uint32_t n = 0; n < ir->n_node; n++) node_free(ir, n);
     bp_ir_drop_constants(ir);
     bp_ir_drop_graph(ir);
-    for (uint32_t v = 0; v < ir->n_value; v++) free(ir->value[v].type);
+    for (uint32_t v = 0; v < ir->n_value; v++)
+        if (!ir->of || ir->value[v].type != ir->of->ir->value[v].type) free(ir->value[v].type);
     free(ir->dense);
     free(ir->value);
     free(ir->node);
     free(ir->input);
+    if (ir->of) bp_template_release(ir->of);
     free(ir);
 }
 

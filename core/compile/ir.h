@@ -53,6 +53,7 @@ struct bp_ir_pass {
 };
 enum { BP_IR_PASSES = 24 }; /* the most passes */
 
+struct bp_template; /* templates.h */
 struct bp_ir {
     struct bp_device *device; /* its owner keeps it alive */
     struct bp_ir_value *value;
@@ -69,6 +70,9 @@ struct bp_ir {
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
+    struct bp_template *of; /* a reference: the template from which this was made, to which all
+                               types, attributes, lists and texts belong that are equal there; NULL:
+                               all are owned */
 };
 
 /* Copies a graph. */

@@ -4,6 +4,7 @@
 #include "lower.h"
 
 #include "folded.h"
+#include "templates.h"
 #include "tuner.h"
 
 #include "../call/plan.h"
@@ -315,6 +316,9 @@ static enum bp_status lower_expansion(struct bp_lowering *l)
     uint32_t before = ir->node[l->node].previous, first = ir->n_node;
     bool forwards;
 
+    if (ir->of)
+        return bp_error(BP_ERR_UNSUPPORTED, "a template's call runs as other operators for other "
+                        "extents");
     TRY(bp_ir_expand(ir, l->node, l->inv->in, &forwards));
     TRY(lower_room(l));
     l->next = before == BP_NO_VALUE ? ir->first : ir->node[before].next;
@@ -368,7 +372,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     l->inv->attrs = attrs;
     l->inv->whole = s->ir->node[l->node].made && node->row->decompose && !node->kernel;
     choose_row(l);
-    status = bp_prepared_make(l->inv, &p);
+    status = bp_template_call(s->ir, l->node, l->inv, &p);
     if (status) {
         free(attrs);
         return l->inv->whole && bp_plan_is_dead_end(status) ? lower_expansion(l) : status;

@@ -34,6 +34,7 @@ struct bp_program {
     struct bp_tuner *tuner;         /* during a compilation, or NULL */
     char *cache;                    /* owned: the folder of files, or NULL */
     bool loaded;                    /* the schedule was made from a file */
+    bool derived;                   /* the schedule was made from a template */
     char cached[512];               /* what happened to the file in the folder */
 };
 

@@ -71,6 +71,7 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.not_compiled = p->why_not;
     info.recorded_nodes = p->graph->n_node;
     info.loaded = p->loaded;
+    info.derived = p->derived;
     info.cache = p->cached;
     info.records = p->device->entry->captures.capture_begin != NULL;
     if (p->schedule) {

@@ -45,6 +45,8 @@ struct bp_graph {
     uint32_t n_constant, room_constant;
     _Atomic uint32_t programs; /* programs of this graph: while there are any, the graph does not
                                   change */
+    struct bp_graph *lender; /* a reference: the graph to which all types, names, attributes and
+                                lists belong that are equal there; NULL: all are owned */
 };
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
@@ -62,6 +64,9 @@ void bp_graph_release(struct bp_graph *graph);
 /* Removes all values and nodes of a graph without a core, and keeps its lists for the next ones.
  * false: tensors of the graph are left, so that the graph stays as it is. */
 bool bp_graph_clear(struct bp_graph *graph);
+/* Makes a copy, which never changes and which borrows what it can. Its types and attributes may be
+ * replaced by allocated ones before others see it. */
+enum bp_status bp_graph_borrow(struct bp_graph *lender, struct bp_graph **out_graph);
 /* Creates the symbolic tensor of a value; the tensor has a reference to the graph. */
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
                                struct bp_tensor **out_tensor);

@@ -106,6 +106,10 @@ struct bp_value_info { /* output struct: set size before the call */
 BP_API enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index,
                                      struct bp_value_info *out);
 
+/* Returns the symbolic tensor of output number index. The caller destroys it. */
+BP_API enum bp_status bp_graph_output_symbol(struct bp_graph *graph, uint32_t index,
+                                             struct bp_tensor **out_tensor);
+
 struct bp_node_info { /* output struct: set size before the call */
     size_t size;
     const char *name, *op;

@@ -140,6 +140,8 @@ struct bp_program_info { /* output struct: set size before the call */
                             inline nor have a queue go one after the other */
     const char *cache;   /* what happened to the program's file in the cache folder ("loaded",
                             "saved", or why not), "" without one; valid until the next run */
+    uint32_t derived;    /* 1: the program was made from a template */
+    uint32_t zero;       /* 0 */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 
@@ -168,6 +170,45 @@ BP_API enum bp_status bp_program_save(struct bp_program *program, const char *pa
  * already. A damaged or foreign file cannot harm the process, but a file that was made on purpose
  * can describe another computation: load files that are as trustworthy as the app. */
 BP_API enum bp_status bp_program_load(struct bp_program *program, const char *path);
+
+/* ---- templates ---- */
+
+/* A template: all that programs have in common which compute the same for inputs of several
+ * extents. A program for other extents is made from it in less time. */
+struct bp_template;
+
+/* Makes a template of 3 to 8 programs, its samples, which are compiled if they are not. Their
+ * graphs were recorded by the same code for inputs that differ in one number, such as the length
+ * of a sequence: at[i] is that number for samples[i], not negative, and no other sample's. The
+ * differences of these numbers must have no common divisor.
+ *
+ * The graphs, and the work of the compiler on them, must have the same nodes. Each extent, each
+ * integer attribute and each integer of a frozen constant that differs between samples must be a
+ * sum of a number and an integer multiple of at[i], and such an extent is never 0 or 1. A frozen
+ * constant whose extents differ must be the leading block of that of the largest sample.
+ * Everything else must be equal. BP_ERR_UNSUPPORTED: it is not, or a program cannot be compiled;
+ * the message says why. The samples may be destroyed afterwards. */
+BP_API enum bp_status bp_template_create(struct bp_program *const *samples, const int64_t *at,
+                                         size_t n, struct bp_template **out_template);
+/* Destroys a template. Programs that were made from it stay. No other call may use it. */
+BP_API void bp_template_destroy(struct bp_template *tmpl);
+
+/* Makes a compiled program, and its graph, for another number: at least the smallest and at most
+ * the largest of the samples. No pass runs; launches that do not depend on the number are those of
+ * the samples. The graph cannot be changed. Any thread may call this function.
+ *
+ * Between the samples the extents are inferred, not known: the types of all results are checked
+ * against the operators' rules, but a computation that differs in between without a trace in three
+ * samples is not found. BP_ERR_UNSUPPORTED: the number is outside the samples, or the program
+ * cannot be made: record and compile it. */
+BP_API enum bp_status bp_template_program(struct bp_template *tmpl, int64_t at,
+                                          struct bp_graph **out_graph,
+                                          struct bp_program **out_program);
+
+/* Compares the graph that the template gives for a number with one that was recorded for it.
+ * BP_ERR_INTERNAL: they differ; the message says where. */
+BP_API enum bp_status bp_template_check(struct bp_template *tmpl, int64_t at,
+                                        struct bp_graph *recorded);
 
 /* A pass of the compiler. The texts are constant data. */
 struct bp_pass_info { /* output struct: set size before the call */

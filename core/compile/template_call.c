@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* template_call.c: prepares the calls of programs that are made from a template, and frees
+ * templates. */
+#include "templates.h"
+
+#include <stdlib.h>
+
+enum bp_status bp_template_no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no host memory for a template");
+}
+
+/* Whether a prepared call is the one that would be prepared for inputs of these types. */
+static bool call_fits(const struct bp_prepared *p, const struct bp_invocation *inv)
+{
+    if (p->row != inv->row || p->n_in != inv->n_in || p->want != inv->want) return false;
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        const struct bp_view *type = &p->type[i].view;
+        if ((type->rank == BP_ABSENT) != !inv->in[i]) return false;
+        if (inv->in[i] && !bp_same_type(type, inv->in[i])) return false;
+        if (p->bound && (p->constant[i].id != inv->constant[i].id ||
+                         p->constant[i].offset != inv->constant[i].offset))
+            return false;
+    }
+    return true;
+}
+
+enum bp_status bp_template_call(const struct bp_ir *ir, uint32_t node, struct bp_invocation *inv,
+                                struct bp_prepared **out_prepared)
+{
+    const struct bp_template *t = ir->of;
+    struct bp_prepared *p = t && !t->of_ir.node[node] ? t->prepared[node] : NULL;
+
+    if (!p || inv->row->updates || !call_fits(p, inv)) return bp_prepared_make(inv, out_prepared);
+    free(inv->attrs);
+    bp_prepared_retain(p);
+    *out_prepared = p;
+    return BP_OK;
+}
+
+void bp_template_release(struct bp_template *t)
+{
+    if (atomic_fetch_sub(&t->refs, 1) != 1) return;
+    for (uint32_t n = 0; t->prepared && t->ir && n < t->ir->n_node; n++)
+        if (t->prepared[n]) bp_prepared_release(t->prepared[n]);
+    free(t->prepared);
+    bp_changes_finish(&t->of_graph);
+    bp_changes_finish(&t->of_ir);
+    bp_constants_finish(&t->constants);
+    bp_ir_destroy(t->ir);
+    if (t->graph) bp_graph_release(t->graph);
+    if (t->device) bp_device_release(t->device);
+    free(t->cache);
+    t->magic = 0;
+    free(t);
+}
