@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: loads a model, and describes its inputs, outputs and state. */
 #include "bind.h"
+#include "plan.h"
 #include "resolve.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -249,7 +250,8 @@ void bp_model_destroy(struct bp_model *model)
     if (!onnx_is_model(model)) return;
     model->magic = 0;
     onnx_bind_destroy(model);
-    for (int i = 0; i < ONNX_PLANS; i++) onnx_plan_release(model, model->plan[i]);
+    onnx_lines_destroy(model);
+    for (int i = 0; i < ONNX_PLANS + ONNX_DERIVED; i++) onnx_plan_release(model, model->plan[i]);
     for (uint32_t i = 0; model->constant && i < model->n_slot; i++)
         onnx_value_release(model->constant[i]);
     free(model->constant);
@@ -322,6 +324,8 @@ static void add_last(struct bp_model *model, struct bp_model_info *info)
 
     pthread_mutex_lock(&model->lock);
     last = model->last;
+    info->recorded = model->recorded;
+    info->derived = model->derived;
     pthread_mutex_unlock(&model->lock);
     info->runs = last.runs;
     info->replays = last.replays;

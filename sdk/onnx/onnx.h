@@ -72,6 +72,7 @@ struct onnx_value *onnx_value_retain(struct onnx_value *value);
 void onnx_value_release(struct onnx_value *value);
 
 struct onnx_row;
+struct onnx_line;
 
 /* A list of nodes with its own inputs and outputs: the model's graph, or a sub-graph. Slot numbers
  * are unique in a whole model. */
@@ -115,7 +116,13 @@ struct onnx_weight {
     const Onnx__SparseTensorProto *sparse;
 };
 
-enum { ONNX_PLANS = 8, ONNX_PROGRAMS = 8, ONNX_MAGIC = 0x4f4e4e58 };
+enum {
+    ONNX_PLANS = 8,    /* that a model keeps, and has recorded */
+    ONNX_DERIVED = 64, /* that a model keeps, and has made from templates */
+    ONNX_LINES = 4,    /* templates of a model */
+    ONNX_PROGRAMS = 8,
+    ONNX_MAGIC = 0x4f4e4e58
+};
 
 /* A program of a plan for streams that are not inline. One run at a time uses it. */
 struct onnx_program {
@@ -140,6 +147,8 @@ struct onnx_plan {
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
     struct bp_program *shared;   /* of the graph: for inline streams */
+    bool derived;                /* the graph was made from a template */
+    uint64_t hash;               /* of the types */
     struct onnx_fixed fixed;     /* the plan is for these values of inputs: the model reads them
                                     while it is recorded */
     bool is_unfixed;             /* a caller that admits no fixed inputs made the plan, which has no
@@ -196,11 +205,15 @@ struct bp_model {
                                        is owned */
     struct onnx_use use;         /* of the load */
     pthread_mutex_t planning;    /* held while a plan is made, before lock */
+    struct onnx_line *line[ONNX_LINES]; /* templates; planning guards them */
+    uint32_t line_failures, line_wait; /* searches for templates that found none; plans until the
+                                          next search; planning guards them */
     uint64_t *hash;              /* by slot: of the bytes of a constant, for models that share it;
                                     planning guards it; NULL: not computed */
     pthread_mutex_t lock;        /* guards all below; held for short times */
     uint64_t uses;               /* of plans */
-    struct onnx_plan *plan[ONNX_PLANS];
+    struct onnx_plan *plan[ONNX_PLANS + ONNX_DERIVED];
+    uint64_t recorded, derived;  /* plans that were kept */
     _Atomic uint64_t fixed;      /* inputs that a plan has fixed */
     uint32_t unused;             /* plans with fixed inputs that were dropped after one run or
                                     none */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: plans a model for a set of input types: records its nodes as a graph and a program, or
  * else plans to run the nodes one by one. */
+#include "plan.h"
 #include "row.h"
 #include "run.h"
 #include <stdio.h>
@@ -19,23 +20,30 @@ static bool same_type(const struct bp_model_port *type, const struct bp_model_va
            !memcmp(info.shape, type->shape, info.rank * sizeof *info.shape);
 }
 
-/* The inputs of a run that needs a plan, and its outputs as in onnx_plan_find. */
-struct wanted {
-    struct bp_stream *stream; /* that reads inputs, or NULL */
-    const struct onnx_use *use;
-    const struct bp_model_value *in;
-    size_t n_in;
-    const uint8_t *want;
-    bool fixes;               /* the plan may fix inputs */
-    struct onnx_fixed *fixed; /* values of inputs that are known so far */
-    bool keeps_ranges;        /* as the member of onnx_run */
-};
+/* A number for the types of inputs, so that those of kept plans are compared only if they may be
+ * equal. */
+static uint64_t types_hash(const struct bp_model_value *in, size_t n_in)
+{
+    uint64_t hash = 1469598103934665603u;
+
+    for (size_t i = 0; i < n_in; i++) {
+        struct bp_tensor_info info;
+        hash = (hash ^ in[i].kind) * 1099511628211u;
+        if (in[i].kind != BP_MODEL_TENSOR) continue;
+        info = onnx_info(in[i].at[0]);
+        hash = (hash ^ (info.dtype << 8 | info.rank)) * 1099511628211u;
+        for (uint32_t k = 0; k < info.rank; k++)
+            hash = (hash ^ (uint64_t)info.shape[k]) * 1099511628211u;
+    }
+    return hash;
+}
 
 static bool plan_fits(const struct bp_model *model, const struct onnx_plan *plan,
-                      const struct wanted *w)
+                      const struct onnx_wanted *w)
 {
     const uint8_t *want = w->want;
 
+    if (plan->hash != w->hash) return false;
     if (w->fixes ? plan->is_unfixed : plan->fixed.inputs != 0) return false;
     if (!want != !plan->want || (want && memcmp(want, plan->want, model->body.n_output)))
         return false;
@@ -157,7 +165,7 @@ static enum bp_status freeze_constants(const struct onnx_plan *plan, struct bp_g
 }
 
 /* Records the graph with the values that the plan fixes. out_unknown: as the member of onnx_run. */
-static enum bp_status record_graph(struct bp_model *model, const struct wanted *w,
+static enum bp_status record_graph(struct bp_model *model, const struct onnx_wanted *w,
                                    struct onnx_plan *plan, uint64_t *out_unknown)
 {
     struct onnx_use own = {.begun = w->use->begun}; /* iterations that are recorded do not count */
@@ -220,12 +228,12 @@ void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan)
 }
 
 /* Finds a kept plan for these inputs and outputs, and retains it; NULL: none is kept. */
-static struct onnx_plan *find_kept(struct bp_model *model, const struct wanted *w)
+static struct onnx_plan *find_kept(struct bp_model *model, const struct onnx_wanted *w)
 {
     struct onnx_plan *found = NULL;
 
     pthread_mutex_lock(&model->lock);
-    for (int i = 0; i < ONNX_PLANS && !found; i++)
+    for (int i = 0; i < ONNX_PLANS + ONNX_DERIVED && !found; i++)
         if (model->plan[i] && plan_fits(model, model->plan[i], w))
             found = model->plan[i];
     if (found) {
@@ -241,24 +249,26 @@ static struct onnx_plan *find_kept(struct bp_model *model, const struct wanted *
  * inputs any more, because their values change from run to run. */
 static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
 {
-    struct onnx_plan **place = &model->plan[0], *oldest;
+    int first = plan->derived ? ONNX_PLANS : 0, n = plan->derived ? ONNX_DERIVED : ONNX_PLANS;
+    struct onnx_plan **list = &model->plan[first], **place = list, *oldest;
 
     pthread_mutex_lock(&model->lock);
-    for (int i = 0; i < ONNX_PLANS && *place; i++)
-        if (!model->plan[i] || model->plan[i]->used < (*place)->used) place = &model->plan[i];
+    for (int i = 0; i < n && *place; i++)
+        if (!list[i] || list[i]->used < (*place)->used) place = &list[i];
     oldest = *place;
     if (oldest && oldest->fixed.inputs && oldest->runs < 2 && oldest->refs == 1) model->unused++;
     if (model->unused >= ONNX_PLANS) atomic_store(&model->fixed, 0);
     *place = plan;
     plan->refs++;
     plan->used = ++model->uses;
+    *(plan->derived ? &model->derived : &model->recorded) += 1;
     pthread_mutex_unlock(&model->lock);
     onnx_plan_release(model, oldest);
 }
 
 /* Records the graph. While a node has to read a value that depends on small inputs of integers
  * alone, these are fixed, and the graph is recorded anew. */
-static enum bp_status plan_record(struct bp_model *model, struct wanted *w, struct onnx_plan *plan)
+static enum bp_status plan_record(struct bp_model *model, struct onnx_wanted *w, struct onnx_plan *plan)
 {
     bool fixes = w->fixes && model->unused < ONNX_PLANS;
     uint64_t fixable = fixes ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
@@ -278,25 +288,34 @@ static enum bp_status plan_record(struct bp_model *model, struct wanted *w, stru
     }
 }
 
-static enum bp_status keep_want(const struct bp_model *model, struct onnx_plan *plan,
-                                const uint8_t *want)
-{
-    plan->want = malloc(model->body.n_output + 1);
-    if (!plan->want) return onnx_no_memory();
-    memcpy(plan->want, want, model->body.n_output);
-    return onnx_find_unneeded(model, want, &plan->skip);
-}
-
-static enum bp_status plan_make(struct bp_model *model, struct wanted *w,
-                                struct onnx_plan **out_plan)
+enum bp_status onnx_plan_new(const struct bp_model *model, const struct onnx_wanted *w,
+                             struct onnx_plan **out_plan)
 {
     struct onnx_plan *plan = calloc(1, sizeof *plan);
     enum bp_status status;
 
     if (!plan) return onnx_no_memory();
     plan->refs = 1;
+    plan->hash = types_hash(w->in, w->n_in);
     status = keep_types(plan, w->in, w->n_in);
-    if (status == BP_OK && w->want) status = keep_want(model, plan, w->want);
+    if (status == BP_OK && w->want) {
+        plan->want = malloc(model->body.n_output + 1);
+        if (plan->want) memcpy(plan->want, w->want, model->body.n_output);
+        else status = onnx_no_memory();
+    }
+    if (status) plan_destroy((struct bp_model *)(uintptr_t)model, plan);
+    else *out_plan = plan;
+    return status;
+}
+
+enum bp_status onnx_plan_make(struct bp_model *model, struct onnx_wanted *w,
+                              struct onnx_plan **out_plan)
+{
+    struct onnx_plan *plan;
+    enum bp_status status;
+
+    TRY(onnx_plan_new(model, w, &plan));
+    status = w->want ? onnx_find_unneeded(model, w->want, &plan->skip) : BP_OK;
     if (status == BP_OK) {
         status = plan_record(model, w, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
@@ -312,7 +331,7 @@ static enum bp_status plan_make(struct bp_model *model, struct wanted *w,
 
 /* Makes the plan, unless another thread has made it meanwhile. Called with the lock `planning`,
  * which guards the model's stream. */
-static enum bp_status plan_make_once(struct bp_model *model, struct wanted *w,
+static enum bp_status plan_make_once(struct bp_model *model, struct onnx_wanted *w,
                                      struct onnx_plan **out_plan)
 {
     uint64_t fixed = w->fixes ? atomic_load(&model->fixed) & onnx_fixable(w->in, w->n_in) : 0;
@@ -323,7 +342,8 @@ static enum bp_status plan_make_once(struct bp_model *model, struct wanted *w,
     }
     if (fixed) TRY(onnx_fixed_read(w->stream, w->in, w->n_in, fixed, w->fixed));
     if ((*out_plan = find_kept(model, w))) return BP_OK;
-    TRY(plan_make(model, w, out_plan));
+    TRY(onnx_line_plan(model, w, out_plan));
+    if (!*out_plan) TRY(onnx_plan_make(model, w, out_plan));
     plan_keep(model, *out_plan);
     return BP_OK;
 }
@@ -334,7 +354,7 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
                               struct onnx_plan **out_plan)
 {
     struct onnx_fixed known; /* its values are not initialised: that would take time in each run */
-    struct wanted w = {stream, use, in, n_in, want, fixes, &known, false};
+    struct onnx_wanted w = {stream, use, in, n_in, want, fixes, &known, false, types_hash(in, n_in)};
     uint64_t fixed = fixes && stream ? atomic_load(&model->fixed) : 0;
     struct onnx_plan *plan;
     enum bp_status status = BP_OK;
@@ -357,12 +377,12 @@ enum bp_status onnx_plan_record(struct bp_model *model, const struct onnx_use *u
                                 struct onnx_plan **out_plan)
 {
     struct onnx_fixed known;
-    struct wanted w = {stream, use, in, n_in, NULL, true, &known, keeps_ranges};
+    struct onnx_wanted w = {stream, use, in, n_in, NULL, true, &known, keeps_ranges, 0};
     enum bp_status status;
 
     known.inputs = 0;
     pthread_mutex_lock(&model->planning);
-    status = plan_make(model, &w, out_plan);
+    status = onnx_plan_make(model, &w, out_plan);
     pthread_mutex_unlock(&model->planning);
     return status;
 }

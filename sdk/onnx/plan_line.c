@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan_line.c: makes plans for input types that lie on a line with those of other plans, from a
+ * template of these plans. */
+#include "plan.h"
+
+#include "bind.h"
+#include "row.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE_BYTES = 256 << 20, /* of the inputs for which a model is recorded to make a line longer */
+    WAIT_MAX = 64           /* plans between two searches for a template */
+};
+
+/* ---- lines ---- */
+
+static int64_t *line_at(int64_t *list, uint32_t input, uint32_t axis)
+{
+    return &list[input * ONNX_RANK_MAX + axis];
+}
+
+static bool same_ports(const struct onnx_plan *a, const struct onnx_plan *b)
+{
+    if (a->n_type != b->n_type) return false;
+    for (uint32_t i = 0; i < a->n_type; i++) {
+        const struct bp_model_port *p = &a->type[i], *q = &b->type[i];
+        if (p->kind != BP_MODEL_TENSOR || q->kind != p->kind || p->dtype != q->dtype ||
+            p->rank != q->rank || p->rank > ONNX_RANK_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* Finds the first extent in which two plans differ. */
+static bool line_parameter(struct onnx_line *line, const struct onnx_plan *a,
+                           const struct onnx_plan *b)
+{
+    for (uint32_t i = 0; i < a->n_type; i++)
+        for (uint32_t k = 0; k < a->type[i].rank; k++)
+            if (a->type[i].shape[k] != b->type[i].shape[k]) {
+                line->input = i;
+                line->axis = k;
+                return true;
+            }
+    return false;
+}
+
+/* Finds the line through two plans with the same kinds of inputs. Extents of 0 and 1 are no part of
+ * a line: such axes mean something else. */
+static bool line_through(struct onnx_line *line, const struct onnx_plan *a,
+                         const struct onnx_plan *b)
+{
+    int64_t t, steps;
+
+    if (!same_ports(a, b) || !line_parameter(line, a, b)) return false;
+    t = a->type[line->input].shape[line->axis];
+    steps = b->type[line->input].shape[line->axis] - t;
+    for (uint32_t i = 0; i < a->n_type; i++)
+        for (uint32_t k = 0; k < a->type[i].rank; k++) {
+            int64_t p = a->type[i].shape[k], q = b->type[i].shape[k];
+            if (p != q && (p < 2 || q < 2)) return false;
+            if ((q - p) % steps ||
+                __builtin_mul_overflow((q - p) / steps, t, line_at(line->first, i, k)))
+                return false;
+            *line_at(line->slope, i, k) = (q - p) / steps;
+            *line_at(line->first, i, k) = p - *line_at(line->first, i, k);
+        }
+    return true;
+}
+
+/* Whether the types of a plan lie on a line. *out_t: where. */
+static bool line_has(const struct onnx_line *line, const struct onnx_plan *like,
+                     const struct onnx_plan *plan, int64_t *out_t)
+{
+    if (!same_ports(like, plan)) return false;
+    *out_t = plan->type[line->input].shape[line->axis];
+    for (uint32_t i = 0; i < plan->n_type; i++)
+        for (uint32_t k = 0; k < plan->type[i].rank; k++) {
+            int64_t extent, slope = *line_at(line->slope, i, k);
+            if (__builtin_mul_overflow(slope, *out_t, &extent) ||
+                extent + *line_at(line->first, i, k) != plan->type[i].shape[k] ||
+                (slope && plan->type[i].shape[k] < 2))
+                return false;
+        }
+    return true;
+}
+
+static void line_destroy(struct bp_model *model, struct onnx_line *line)
+{
+    if (!line) return;
+    bp_template_destroy(line->made);
+    for (uint32_t i = 0; i < line->n_sample; i++) onnx_plan_release(model, line->sample[i]);
+    free(line->first);
+    free(line->slope);
+    free(line);
+}
+
+void onnx_lines_destroy(struct bp_model *model)
+{
+    for (int i = 0; i < ONNX_LINES; i++) line_destroy(model, model->line[i]);
+}
+
+static struct onnx_line *line_new(uint32_t n_in)
+{
+    struct onnx_line *line = calloc(1, sizeof *line);
+
+    if (!line) return NULL;
+    line->first = calloc((n_in + 1) * ONNX_RANK_MAX, sizeof *line->first);
+    line->slope = calloc((n_in + 1) * ONNX_RANK_MAX, sizeof *line->slope);
+    if (line->first && line->slope) return line;
+    line_destroy(NULL, line);
+    return NULL;
+}
+
+/* ---- samples ---- */
+
+static int64_t sample_at(const struct onnx_line *line, const struct onnx_plan *plan)
+{
+    return plan->type[line->input].shape[line->axis];
+}
+
+static bool same_want(const struct bp_model *model, const uint8_t *a, const uint8_t *b)
+{
+    return !a == !b && (!a || !memcmp(a, b, model->body.n_output));
+}
+
+/* Whether an output of a sample can be given by a derived plan: a result of the graph, or one and
+ * the same constant. */
+static bool output_fits(const struct onnx_value *a, const struct onnx_value *b)
+{
+    if (!a || !b) return a == b;
+    if (a->kind != BP_MODEL_TENSOR || b->kind != a->kind || a->symbolic != b->symbolic ||
+        a->of_data || b->of_data || !a->tensor || !b->tensor)
+        return false;
+    return a->symbolic || a->tensor == b->tensor;
+}
+
+static bool plan_is_sample(const struct bp_model *model, const struct onnx_plan *plan,
+                           const struct onnx_plan *like)
+{
+    if (!plan || plan->derived || !plan->graph || plan->fixed.inputs ||
+        !same_want(model, plan->want, like->want))
+        return false;
+    for (uint32_t i = 0; i < model->body.n_output; i++)
+        if (!output_fits(plan->output[i], plan->output[i])) return false;
+    return true;
+}
+
+static int64_t divisor_of(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* The common divisor of the differences of the samples. */
+static int64_t line_divisor(const struct onnx_line *line)
+{
+    int64_t divisor = 0, t = sample_at(line, line->sample[0]);
+
+    for (uint32_t i = 1; i < line->n_sample; i++)
+        divisor = divisor_of(divisor, sample_at(line, line->sample[i]) - t);
+    return divisor;
+}
+
+/* Collects the kept plans on the line through one of them and the wanted types. */
+static void line_collect(struct bp_model *model, struct onnx_line *line,
+                         const struct onnx_plan *wanted)
+{
+    int64_t t;
+
+    pthread_mutex_lock(&model->lock);
+    for (int i = 0; i < ONNX_PLANS && line->n_sample < ONNX_SAMPLES - 1; i++) {
+        struct onnx_plan *plan = model->plan[i];
+        if (!plan_is_sample(model, plan, wanted) || !line_has(line, wanted, plan, &t)) continue;
+        plan->refs++;
+        line->sample[line->n_sample++] = plan;
+    }
+    pthread_mutex_unlock(&model->lock);
+    for (uint32_t i = 0; i < line->n_sample; i++) {
+        t = sample_at(line, line->sample[i]);
+        if (!i || t < line->least) line->least = t;
+        if (!i || t > line->most) line->most = t;
+    }
+}
+
+/* Records the model for the types of a place on the line. NULL: it cannot be recorded there. */
+static struct onnx_plan *line_record(struct bp_model *model, const struct onnx_line *line,
+                                     const struct onnx_wanted *w, int64_t t)
+{
+    struct bp_model_value *in = calloc(w->n_in + 1, sizeof *in);
+    struct bp_tensor **own = calloc(w->n_in + 1, sizeof *own);
+    struct onnx_wanted there = *w;
+    struct onnx_plan *plan = NULL;
+    enum bp_status status = in && own ? BP_OK : BP_ERR_MEMORY;
+    int64_t bytes = 0;
+
+    for (uint32_t i = 0; i < w->n_in && status == BP_OK; i++) {
+        struct bp_tensor_info info = onnx_info(w->in[i].at[0]);
+        int64_t shape[ONNX_RANK_MAX], count = bp_dtype_bits(info.dtype) / 8;
+        for (uint32_t k = 0; k < info.rank; k++) {
+            shape[k] = *line_at(line->first, i, k) + *line_at(line->slope, i, k) * t;
+            if (__builtin_mul_overflow(count, shape[k], &count)) status = BP_ERR_MEMORY;
+        }
+        if (status || count > LINE_BYTES || (bytes += count) > LINE_BYTES) status = BP_ERR_MEMORY;
+        else status = onnx_bind_zeros(model->stream, info.dtype, info.rank, shape, &own[i]);
+        in[i] = (struct bp_model_value){&own[i], 1, BP_MODEL_TENSOR, 0};
+    }
+    there.in = in;
+    there.fixes = false;
+    if (status == BP_OK) status = onnx_plan_make(model, &there, &plan);
+    for (uint32_t i = 0; own && i < w->n_in; i++) bp_tensor_destroy(own[i]);
+    free(own);
+    free(in);
+    if (status == BP_OK && plan_is_sample(model, plan, line->sample[0])) return plan;
+    onnx_plan_release(model, plan);
+    return NULL;
+}
+
+/* Adds a sample above t, so that the differences have no common divisor: at twice t, or as far as
+ * the model allows. */
+static bool line_extend(struct bp_model *model, struct onnx_line *line, const struct onnx_wanted *w,
+                        int64_t t)
+{
+    int64_t base = t > line->most ? t : line->most, first = sample_at(line, line->sample[0]);
+
+    for (int64_t more = base; more > 0; more /= 4) {
+        int64_t divisor = line_divisor(line), at = base + more;
+        struct onnx_plan *plan;
+        while (divisor_of(divisor, at - first) != 1) at++;
+        plan = line_record(model, line, w, at);
+        if (!plan) continue;
+        line->sample[line->n_sample++] = plan;
+        line->most = at;
+        return true;
+    }
+    return false;
+}
+
+/* Makes the template of the samples. */
+static enum bp_status line_make(struct bp_model *model, struct onnx_line *line)
+{
+    struct bp_program *program[ONNX_SAMPLES];
+    int64_t at[ONNX_SAMPLES];
+
+    for (uint32_t i = 0; i < line->n_sample; i++) {
+        program[i] = line->sample[i]->shared;
+        at[i] = sample_at(line, line->sample[i]);
+        for (uint32_t o = 0; o < model->body.n_output; o++)
+            if (!output_fits(line->sample[0]->output[o], line->sample[i]->output[o]))
+                return BP_ERR_UNSUPPORTED;
+    }
+    return bp_template_create(program, at, line->n_sample, &line->made);
+}
+
+/* ---- templates ---- */
+
+/* Makes a line through a kept plan and the wanted types, with a template. NULL: there is none. */
+static struct onnx_line *line_find(struct bp_model *model, const struct onnx_wanted *w,
+                                   const struct onnx_plan *wanted, const struct onnx_plan *plan)
+{
+    struct onnx_line *line = line_new((uint32_t)w->n_in);
+    int64_t t;
+    bool good = line && line_through(line, plan, wanted) && line_has(line, plan, wanted, &t);
+
+    if (good) {
+        line_collect(model, line, wanted);
+        good = line->n_sample >= 3 && t > line->least;
+    }
+    if (good && (t > line->most || line_divisor(line) != 1)) good = line_extend(model, line, w, t);
+    if (good && line_make(model, line) == BP_OK) return line;
+    line_destroy(model, line);
+    return NULL;
+}
+
+/* Replaces a line by one whose largest sample is above t. */
+static void line_grow(struct bp_model *model, struct onnx_line **place, const struct onnx_wanted *w,
+                      int64_t t)
+{
+    struct onnx_line *old = *place, *line = line_new((uint32_t)w->n_in);
+    size_t bytes = w->n_in * ONNX_RANK_MAX * sizeof *old->first;
+    uint32_t last = old->n_sample - 1;
+
+    old->is_closed = true;
+    if (!line) return;
+    memcpy(line->first, old->first, bytes);
+    memcpy(line->slope, old->slope, bytes);
+    line->input = old->input;
+    line->axis = old->axis;
+    line->least = old->least;
+    line->most = old->most;
+    line->used = old->used;
+    pthread_mutex_lock(&model->lock);
+    for (uint32_t i = 0; i < old->n_sample; i++) {
+        int64_t at = sample_at(old, old->sample[i]);
+        if (line->n_sample >= 3 && at != old->least && i != last) continue;
+        if (line->n_sample == ONNX_SAMPLES - 1) continue;
+        old->sample[i]->refs++;
+        line->sample[line->n_sample++] = old->sample[i];
+    }
+    pthread_mutex_unlock(&model->lock);
+    if (line_extend(model, line, w, t) && line_make(model, line) == BP_OK) {
+        line_destroy(model, old);
+        *place = line;
+    } else {
+        line_destroy(model, line);
+    }
+}
+
+static struct onnx_line *line_keep(struct bp_model *model, struct onnx_line *line)
+{
+    struct onnx_line **place = &model->line[0];
+
+    for (int i = 0; i < ONNX_LINES && *place; i++)
+        if (!model->line[i] || model->line[i]->used < (*place)->used) place = &model->line[i];
+    line_destroy(model, *place);
+    return *place = line;
+}
+
+/* Finds the line of the wanted types among those that are kept. */
+static struct onnx_line *line_kept(struct bp_model *model, const struct onnx_wanted *w,
+                                   const struct onnx_plan *wanted, int64_t *out_t)
+{
+    for (int i = 0; i < ONNX_LINES; i++) {
+        struct onnx_line *line = model->line[i];
+        if (!line || !same_want(model, line->sample[0]->want, wanted->want) ||
+            !line_has(line, line->sample[0], wanted, out_t))
+            continue;
+        if (*out_t > line->most && !line->is_closed) line_grow(model, &model->line[i], w, *out_t);
+        line = model->line[i];
+        if (*out_t >= line->least && *out_t <= line->most) return line;
+    }
+    return NULL;
+}
+
+/* Finds or makes the line of the wanted types. Searches that find none become rare. */
+static struct onnx_line *line_get(struct bp_model *model, const struct onnx_wanted *w,
+                                  const struct onnx_plan *wanted, int64_t *out_t)
+{
+    struct onnx_line *line = line_kept(model, w, wanted, out_t);
+    uint32_t n = 0;
+
+    if (line) return line;
+    if (model->line_wait) {
+        model->line_wait--;
+        return NULL;
+    }
+    for (int i = 0; i < ONNX_PLANS; i++) n += plan_is_sample(model, model->plan[i], wanted);
+    for (int i = 0; n >= 3 && !line && i < ONNX_PLANS; i++)
+        if (plan_is_sample(model, model->plan[i], wanted))
+            line = line_find(model, w, wanted, model->plan[i]);
+    if (line) {
+        model->line_failures = 0;
+        *out_t = sample_at(line, wanted);
+        return line_keep(model, line);
+    }
+    if (n >= 3 && model->line_failures < 16) model->line_failures++;
+    if (n >= 3) model->line_wait = 1u << model->line_failures;
+    if (model->line_wait > WAIT_MAX) model->line_wait = WAIT_MAX;
+    return NULL;
+}
+
+/* ---- plans ---- */
+
+/* Gives the plan the outputs of its graph, in the order of those of a sample. */
+static enum bp_status derive_outputs(const struct bp_model *model, const struct onnx_plan *sample,
+                                     struct onnx_plan *plan)
+{
+    struct onnx_use own = {.begun = 0};
+    struct onnx_run run = {.model = (struct bp_model *)(uintptr_t)model, .use = &own};
+    uint32_t next = 0;
+
+    plan->output = calloc(model->body.n_output + 1, sizeof *plan->output);
+    if (!plan->output) return onnx_no_memory();
+    for (uint32_t i = 0; i < model->body.n_output; i++) {
+        struct onnx_value *v = sample->output[i];
+        struct bp_tensor *t;
+        if (!v || !v->symbolic) {
+            plan->output[i] = onnx_value_retain(v);
+            continue;
+        }
+        TRY(bp_graph_output_symbol(plan->graph, next++, &t));
+        TRY(onnx_value_tensor(&run, t, true, &plan->output[i]));
+        onnx_value_settle(plan->output[i], &own);
+    }
+    return BP_OK;
+}
+
+/* Records the model and compares the graph with the derived one. */
+static enum bp_status derive_check(struct bp_model *model, struct onnx_wanted *w,
+                                   const struct onnx_line *line, int64_t t)
+{
+    struct onnx_plan *recorded;
+    enum bp_status status;
+
+    TRY(onnx_plan_make(model, w, &recorded));
+    status = recorded->graph ? bp_template_check(line->made, t, recorded->graph)
+                             : onnx_error(BP_ERR_INTERNAL,
+                                          "a template gives a graph for a model "
+                                          "that cannot be recorded: %s",
+                                          recorded->why);
+    onnx_plan_release(model, recorded);
+    return status;
+}
+
+/* Whether BP_VALIDATE has the word "passes". */
+static bool line_checks(void)
+{
+    const char *at = secure_getenv("BP_VALIDATE");
+
+    for (; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (!strncmp(at, "passes", 6) && (!at[6] || at[6] == ',')) return true;
+    }
+    return false;
+}
+
+enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *w,
+                              struct onnx_plan **out_plan)
+{
+    struct onnx_plan *plan;
+    struct onnx_line *line;
+    enum bp_status status;
+    int64_t t;
+
+    *out_plan = NULL;
+    if (atomic_load(&model->fixed) || w->keeps_ranges) return BP_OK;
+    for (size_t i = 0; i < w->n_in; i++)
+        if (w->in[i].kind != BP_MODEL_TENSOR) return BP_OK;
+    TRY(onnx_plan_new(model, w, &plan));
+    plan->derived = true;
+    line = line_get(model, w, plan, &t);
+    status = line ? bp_template_program(line->made, t, &plan->graph, &plan->shared)
+                  : BP_ERR_UNSUPPORTED;
+    if (status == BP_OK) status = derive_outputs(model, line->sample[0], plan);
+    if (status == BP_OK) line->used = model->uses;
+    if (status == BP_OK && line_checks()) status = derive_check(model, w, line, t);
+    if (status == BP_OK) {
+        *out_plan = plan;
+        return BP_OK;
+    }
+    onnx_plan_release(model, plan);
+    return status == BP_ERR_INTERNAL ? status : BP_OK;
+}
