@@ -86,20 +86,41 @@ static enum bp_status compare_graphs(struct comparing *c)
     return bp_constants_find(&t->samples, part, c->stream, &t->of_graph, &t->constants);
 }
 
+/* Marks the values of an IR that were computed from what depends on the parameter, also by nodes that
+ * passes have removed. Returns whether one was added. */
+static bool mark_results(const struct bp_ir *ir, bool *depends)
+{
+    bool added = false;
+
+    for (uint32_t n = 0; n < ir->n_node; n++) {
+        const struct bp_node *node = &ir->node[n].call;
+        bool reads = false;
+        for (uint32_t i = 0; i < node->n_in && !reads; i++)
+            reads = node->in[i] != BP_NO_VALUE &&
+                    (depends[node->in[i]] || depends[bp_ir_same(ir, node->in[i])]);
+        for (uint32_t i = 0; i < node->n_out && reads; i++) {
+            if (node->out[i] == BP_NO_VALUE || depends[node->out[i]]) continue;
+            depends[node->out[i]] = added = true;
+        }
+    }
+    return added;
+}
+
 /* Passes must not have read the contents of what depends on the parameter: another value might make
- * them do something else. Values that are computed from constants have numbers of results. */
+ * them do something else. */
 static enum bp_status check_read(const struct comparing *c)
 {
-    const struct bp_graph *g = c->t->graph;
-
     for (uint32_t k = 0; c->t->constants.n && k < c->t->samples.n; k++) {
         const struct bp_ir *ir = c->schedule[k]->ir;
-        for (uint32_t v = 0; v < ir->n_value; v++) {
-            bool computed = v >= g->n_value || g->value[v].kind == BP_VALUE_RESULT;
-            if (ir->value[v].read && (computed || c->t->of_graph.value[v]))
-                return bp_error(BP_ERR_UNSUPPORTED, "passes have read a constant that may depend "
-                                                    "on the parameter");
-        }
+        bool *depends = calloc(ir->n_value + 1, sizeof *depends), read = false;
+        if (!depends) return bp_template_no_memory();
+        memcpy(depends, c->t->of_graph.value, c->t->graph->n_value * sizeof *depends);
+        while (mark_results(ir, depends)) {}
+        for (uint32_t v = 0; v < ir->n_value; v++) read = read || (ir->value[v].read && depends[v]);
+        free(depends);
+        if (read)
+            return bp_error(BP_ERR_UNSUPPORTED, "passes have read a constant that depends on the "
+                            "parameter");
     }
     return BP_OK;
 }
