@@ -170,10 +170,13 @@ static bool any_changed(const struct bp_changes *changes, const uint32_t *value,
 
 enum bp_status bp_constants_find(const struct bp_samples *samples, const struct bp_parts *part,
                                  struct bp_stream *stream, struct bp_changes *changes,
-                                 struct bp_changed_constants *all)
+                                 struct bp_changed_constants *all, bool *out_unknown)
 {
-    for (uint32_t v = 0; v < part->n_value; v++)
-        TRY(compare_constant(samples, part, stream, v, changes, all));
+    for (uint32_t v = 0; v < part->n_value; v++) {
+        enum bp_status status = compare_constant(samples, part, stream, v, changes, all);
+        if (status == BP_ERR_UNSUPPORTED && out_unknown) out_unknown[v] = true;
+        else if (status) return status;
+    }
     for (uint32_t n = 0; n < part->n_node; n++) {
         const struct bp_node *node = bp_parts_node(part, n);
         if (any_changed(changes, node->in, node->n_in) ||

@@ -92,10 +92,11 @@ enum bp_status bp_changes_find(const struct bp_samples *samples, const struct bp
 void bp_changes_finish(struct bp_changes *changes);
 
 /* template_constant.c: compares the constants of samples, and adds those that differ to the list.
- * Then it marks the nodes that read or compute what depends on the parameter. */
+ * out_unknown: of each value, set where a constant is none of these; NULL: that is a failure. Then
+ * it marks the nodes that read or compute what depends on the parameter. */
 enum bp_status bp_constants_find(const struct bp_samples *samples, const struct bp_parts *part,
                                  struct bp_stream *stream, struct bp_changes *changes,
-                                 struct bp_changed_constants *out_constants);
+                                 struct bp_changed_constants *out_constants, bool *out_unknown);
 void bp_constants_finish(struct bp_changed_constants *constants);
 /* Makes the tensors for a parameter, one for each entry. The caller destroys them, also after a
  * failure. */
@@ -124,6 +125,7 @@ struct bp_template {
                                nodes */
     struct bp_prepared **prepared; /* of each node of ir: a reference to the call that runs it in
                                       the base sample, or NULL */
+    bool folds;                    /* nodes of ir compute constants that depend on the parameter */
     struct bp_changes of_graph, of_ir;
     struct bp_changed_constants constants;
     char *cache; /* options of the samples */
@@ -142,9 +144,17 @@ void bp_template_release(struct bp_template *t);
 enum bp_status bp_template_call(const struct bp_ir *ir, uint32_t node, struct bp_invocation *inv,
                                 struct bp_prepared **out_prepared);
 
-/* template_ir.c: copies an IR without dead nodes and unused values. The copy does not depend on the
- * original. BP_ERR_UNSUPPORTED: the contents of a folded constant were freed. */
-enum bp_status bp_ir_compact(const struct bp_ir *from, struct bp_ir **out_ir);
+/* template_ir.c: copies an IR without dead nodes and unused values; the copy does not depend on the
+ * original. graph: of the program. BP_ERR_UNSUPPORTED: the contents of a folded constant were
+ * freed. */
+struct bp_compaction {
+    const struct bp_ir *from;
+    const struct bp_graph *graph;
+    bool *revive;     /* of each value, or NULL: it was folded, and the copy computes it. The nodes
+                         for it come first */
+    uint32_t *origin; /* room for the number of each value of the copy in the original, or NULL */
+};
+enum bp_status bp_ir_compact(const struct bp_compaction *compaction, struct bp_ir **out_ir);
 /* Makes the IR of a template for a parameter. It has a reference to the template, to which all that
  * does not depend on the parameter belongs. made: the tensors of bp_constants_make. */
 enum bp_status bp_ir_derive(struct bp_template *t, int64_t at, struct bp_tensor *const *made,

@@ -83,11 +83,11 @@ static enum bp_status compare_graphs(struct comparing *c)
 
     for (uint32_t k = 0; k < t->samples.n; k++) part[k] = bp_parts_of_graph(c->program[k]->graph);
     TRY(bp_changes_find(&t->samples, part, &t->of_graph));
-    return bp_constants_find(&t->samples, part, c->stream, &t->of_graph, &t->constants);
+    return bp_constants_find(&t->samples, part, c->stream, &t->of_graph, &t->constants, NULL);
 }
 
-/* Marks the values of an IR that were computed from what depends on the parameter, also by nodes that
- * passes have removed. Returns whether one was added. */
+/* Marks the values of an IR that were computed from others that depend on the parameter, also by
+ * nodes that passes have removed. Returns whether one was added. */
 static bool mark_results(const struct bp_ir *ir, bool *depends)
 {
     bool added = false;
@@ -115,51 +115,111 @@ static enum bp_status check_read(const struct comparing *c)
         bool *depends = calloc(ir->n_value + 1, sizeof *depends), read = false;
         if (!depends) return bp_template_no_memory();
         memcpy(depends, c->t->of_graph.value, c->t->graph->n_value * sizeof *depends);
-        while (mark_results(ir, depends)) {}
+        while (mark_results(ir, depends)) {
+        }
         for (uint32_t v = 0; v < ir->n_value; v++) read = read || (ir->value[v].read && depends[v]);
         free(depends);
         if (read)
             return bp_error(BP_ERR_UNSUPPORTED, "passes have read a constant that depends on the "
-                            "parameter");
+                                                "parameter");
     }
     return BP_OK;
 }
 
-static enum bp_status compare_irs(struct comparing *c)
+/* Whether two representations of equal nodes differ in what lowering reads beside these. */
+static bool same_remarks(const struct bp_ir *a, const struct bp_ir *b)
 {
-    struct bp_parts part[BP_SAMPLES_MAX];
+    bool same = !a->dense == !b->dense && a->allow == b->allow && !a->random_blocks &&
+                (!a->dense || !memcmp(a->dense, b->dense, a->n_output * sizeof *a->dense));
+
+    for (uint32_t v = 0; v < a->n_value; v++)
+        same = same && a->value[v].root == b->value[v].root &&
+               a->value[v].folded == b->value[v].folded && a->value[v].uses == b->value[v].uses;
+    for (uint32_t n = 0; n < a->n_node; n++)
+        same = same && a->node[n].made == b->node[n].made &&
+               same_text(a->node[n].prefer, b->node[n].prefer);
+    return same;
+}
+
+/* Copies the representations, and finds their changes. revive, origin: of each sample, or NULL. */
+static enum bp_status compact_irs(struct comparing *c, bool *const *revive, uint32_t *const *origin,
+                                  struct bp_parts part[BP_SAMPLES_MAX])
+{
     struct bp_template *t = c->t;
 
     for (uint32_t k = 0; k < t->samples.n; k++) {
-        TRY(bp_ir_compact(c->schedule[k]->ir, &c->ir[k]));
+        const struct bp_compaction how = {c->schedule[k]->ir, c->program[k]->graph,
+                                          revive ? revive[k] : NULL, origin ? origin[k] : NULL};
+        bp_ir_destroy(c->ir[k]);
+        c->ir[k] = NULL;
+        TRY(bp_ir_compact(&how, &c->ir[k]));
         part[k] = bp_parts_of_ir(c->ir[k]);
     }
+    bp_changes_finish(&t->of_ir);
     TRY(bp_changes_find(&t->samples, part, &t->of_ir));
-    for (uint32_t k = 1; k < t->samples.n; k++) {
-        const struct bp_ir *a = c->ir[0], *b = c->ir[k];
-        bool same = !a->dense == !b->dense && a->allow == b->allow && !a->random_blocks &&
-                    (!a->dense || !memcmp(a->dense, b->dense, a->n_output * sizeof *a->dense));
-        for (uint32_t v = 0; v < a->n_value; v++)
-            same = same && a->value[v].root == b->value[v].root &&
-                   a->value[v].folded == b->value[v].folded && a->value[v].uses == b->value[v].uses;
-        for (uint32_t n = 0; n < a->n_node; n++)
-            same = same && a->node[n].made == b->node[n].made &&
-                   same_text(a->node[n].prefer, b->node[n].prefer);
-        if (!same) return bp_error(BP_ERR_UNSUPPORTED, "layouts or kernel rows differ");
+    for (uint32_t k = 1; k < t->samples.n; k++)
+        if (!same_remarks(c->ir[0], c->ir[k]))
+            return bp_error(BP_ERR_UNSUPPORTED, "layouts or kernel rows differ");
+    return BP_OK;
+}
+
+/* Compares the representations. Folded constants that are no lines and no blocks are computed for
+ * each parameter: the nodes for them, which the pass has removed, become part of the template. */
+static enum bp_status compare_irs(struct comparing *c, bool **revive, uint32_t **origin)
+{
+    struct bp_parts part[BP_SAMPLES_MAX];
+    struct bp_template *t = c->t;
+    enum bp_status status;
+    bool *unknown;
+
+    TRY(compact_irs(c, NULL, origin, part));
+    unknown = calloc(part->n_value + 1, sizeof *unknown);
+    if (!unknown) return bp_template_no_memory();
+    status = bp_constants_find(&t->samples, part, c->stream, &t->of_ir, &t->constants, unknown);
+    for (uint32_t v = 0; v < part->n_value && !status; v++) {
+        if (!unknown[v]) continue;
+        if (!c->ir[0]->value[v].folded)
+            status = bp_error(BP_ERR_UNSUPPORTED, "a constant does not depend on the parameter by "
+                                                  "sums with multiples");
+        for (uint32_t k = 0; k < t->samples.n; k++) revive[k][origin[k][v]] = t->folds = true;
     }
-    return bp_constants_find(&t->samples, part, c->stream, &t->of_ir, &t->constants);
+    free(unknown);
+    if (status || !t->folds) return status;
+    TRY(compact_irs(c, revive, NULL, part));
+    return bp_constants_find(&t->samples, part, c->stream, &t->of_ir, &t->constants, NULL);
+}
+
+static enum bp_status compare_compiled(struct comparing *c)
+{
+    bool *revive[BP_SAMPLES_MAX] = {NULL};
+    uint32_t *origin[BP_SAMPLES_MAX] = {NULL};
+    enum bp_status status = BP_OK;
+
+    for (uint32_t k = 0; k < c->t->samples.n; k++) {
+        uint32_t n = c->schedule[k]->ir->n_value;
+        revive[k] = calloc(n + 1, sizeof *revive[k]);
+        origin[k] = calloc(n + 1, sizeof *origin[k]);
+        if (!revive[k] || !origin[k]) status = bp_template_no_memory();
+    }
+    if (!status) status = compare_irs(c, revive, origin);
+    for (uint32_t k = 0; k < c->t->samples.n; k++) {
+        free(revive[k]);
+        free(origin[k]);
+    }
+    return status;
 }
 
 /* Finds the call of each node. A copy of a result or for a view follows it under another row. */
 static enum bp_status take_calls(struct bp_template *t, const struct bp_schedule *s)
 {
-    uint32_t *number = malloc((s->ir->n_node + 1) * sizeof *number), i = 0;
+    uint32_t *number = malloc((s->ir->n_node + 1) * sizeof *number), i;
 
     t->prepared = calloc(t->ir->n_node + 1, sizeof(struct bp_prepared *));
     if (!number || !t->prepared) {
         free(number);
         return bp_template_no_memory();
     }
+    i = t->ir->n_node - s->ir->living; /* nodes that compute constants come first */
     for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next) number[n] = i++;
     for (uint32_t l = 0; l < s->n_launch; l++) {
         struct bp_prepared *p = s->launch[l].prepared;
@@ -182,7 +242,7 @@ static enum bp_status compare_all(struct comparing *c)
     TRY(bp_compile_stream(t->device, &c->stream));
     status = compare_graphs(c);
     if (!status) status = check_read(c);
-    if (!status) status = compare_irs(c);
+    if (!status) status = compare_compiled(c);
     bp_stream_destroy(c->stream);
     t->ir = c->ir[t->samples.base];
     c->ir[t->samples.base] = NULL;
@@ -343,7 +403,7 @@ static enum bp_status compare_two(struct bp_device *device, const struct bp_grap
 
     TRY(bp_compile_stream(device, &stream));
     status = bp_changes_find(&two, part, &changes);
-    if (!status) status = bp_constants_find(&two, part, stream, &changes, &constants);
+    if (!status) status = bp_constants_find(&two, part, stream, &changes, &constants, NULL);
     bp_changes_finish(&changes);
     bp_constants_finish(&constants);
     bp_stream_destroy(stream);

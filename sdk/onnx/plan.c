@@ -268,7 +268,8 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
 
 /* Records the graph. While a node has to read a value that depends on small inputs of integers
  * alone, these are fixed, and the graph is recorded anew. */
-static enum bp_status plan_record(struct bp_model *model, struct onnx_wanted *w, struct onnx_plan *plan)
+static enum bp_status plan_record(struct bp_model *model, struct onnx_wanted *w,
+                                  struct onnx_plan *plan)
 {
     bool fixes = w->fixes && model->unused < ONNX_PLANS;
     uint64_t fixable = fixes ? onnx_fixable(w->in, w->n_in) : 0, unknown = 0;
@@ -354,7 +355,8 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use
                               struct onnx_plan **out_plan)
 {
     struct onnx_fixed known; /* its values are not initialised: that would take time in each run */
-    struct onnx_wanted w = {stream, use, in, n_in, want, fixes, &known, false, types_hash(in, n_in)};
+    struct onnx_wanted w = {stream, use, in, n_in, want, fixes, &known, false,
+                            types_hash(in, n_in)};
     uint64_t fixed = fixes && stream ? atomic_load(&model->fixed) : 0;
     struct onnx_plan *plan;
     enum bp_status status = BP_OK;

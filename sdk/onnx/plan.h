@@ -35,13 +35,14 @@ enum {
  * parameter is an extent itself. Made from samples, for which the model has been recorded. */
 struct onnx_line {
     struct bp_template *made;
-    struct onnx_plan *sample[ONNX_SAMPLES]; /* a reference each; the last one has the largest
-                                               parameter */
+    struct onnx_plan *sample[ONNX_SAMPLES]; /* a reference each */
     uint32_t n_sample;
     uint32_t input, axis;   /* the extent that is the parameter */
     int64_t *first, *slope; /* of ONNX_RANK_MAX axes of each input */
     int64_t least, most;    /* the parameters of the samples */
     bool is_closed;         /* there is no sample above most */
+    bool keeps_ranges;      /* the samples were recorded for the template, with the numbers of Range
+                               nodes as values of the graph */
     uint64_t used;          /* the number of its last use */
 };
 

@@ -212,6 +212,7 @@ static struct onnx_plan *line_record(struct bp_model *model, const struct onnx_l
     }
     there.in = in;
     there.fixes = false;
+    there.keeps_ranges = line->keeps_ranges;
     if (status == BP_OK) status = onnx_plan_make(model, &there, &plan);
     for (uint32_t i = 0; own && i < w->n_in; i++) bp_tensor_destroy(own[i]);
     free(own);
@@ -257,6 +258,51 @@ static enum bp_status line_make(struct bp_model *model, struct onnx_line *line)
     return bp_template_create(program, at, line->n_sample, &line->made);
 }
 
+static bool model_has_ranges(const struct bp_model *model)
+{
+    for (uint32_t n = 0; n < model->body.n_node; n++)
+        if (!strcmp(model->body.node[n].proto->op_type, "Range")) return true;
+    return false;
+}
+
+/* Leaves few samples: the smallest, the largest, and others until the differences have no common
+ * divisor. */
+static void line_choose(struct bp_model *model, struct onnx_line *line)
+{
+    struct onnx_plan *all[ONNX_SAMPLES];
+    uint32_t n = line->n_sample, least = 0, most = 0;
+
+    memcpy(all, line->sample, sizeof all);
+    for (uint32_t i = 1; i < n; i++) {
+        if (sample_at(line, all[i]) < sample_at(line, all[least])) least = i;
+        if (sample_at(line, all[i]) > sample_at(line, all[most])) most = i;
+    }
+    line->sample[0] = all[least];
+    line->sample[1] = all[most];
+    line->n_sample = 2;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == least || i == most) continue;
+        if (line->n_sample < 3 || line_divisor(line) != 1) line->sample[line->n_sample++] = all[i];
+        else onnx_plan_release(model, all[i]);
+    }
+}
+
+/* Records the samples anew with the numbers of Range nodes as values. Nodes then
+ * compute all that depends on these numbers, and a template has these nodes. */
+static enum bp_status line_record_ranges(struct bp_model *model, struct onnx_line *line,
+                                         const struct onnx_wanted *w)
+{
+    line->keeps_ranges = true;
+    line_choose(model, line);
+    for (uint32_t i = 0; i < line->n_sample; i++) {
+        struct onnx_plan *plan = line_record(model, line, w, sample_at(line, line->sample[i]));
+        if (!plan) return BP_ERR_UNSUPPORTED;
+        onnx_plan_release(model, line->sample[i]);
+        line->sample[i] = plan;
+    }
+    return line_make(model, line);
+}
+
 /* ---- templates ---- */
 
 /* Makes a line through a kept plan and the wanted types, with a template. NULL: there is none. */
@@ -273,6 +319,7 @@ static struct onnx_line *line_find(struct bp_model *model, const struct onnx_wan
     }
     if (good && (t > line->most || line_divisor(line) != 1)) good = line_extend(model, line, w, t);
     if (good && line_make(model, line) == BP_OK) return line;
+    if (good && model_has_ranges(model) && line_record_ranges(model, line, w) == BP_OK) return line;
     line_destroy(model, line);
     return NULL;
 }
@@ -283,7 +330,6 @@ static void line_grow(struct bp_model *model, struct onnx_line **place, const st
 {
     struct onnx_line *old = *place, *line = line_new((uint32_t)w->n_in);
     size_t bytes = w->n_in * ONNX_RANK_MAX * sizeof *old->first;
-    uint32_t last = old->n_sample - 1;
 
     old->is_closed = true;
     if (!line) return;
@@ -294,10 +340,11 @@ static void line_grow(struct bp_model *model, struct onnx_line **place, const st
     line->least = old->least;
     line->most = old->most;
     line->used = old->used;
+    line->keeps_ranges = old->keeps_ranges;
     pthread_mutex_lock(&model->lock);
     for (uint32_t i = 0; i < old->n_sample; i++) {
         int64_t at = sample_at(old, old->sample[i]);
-        if (line->n_sample >= 3 && at != old->least && i != last) continue;
+        if (line->n_sample >= 2 && at != old->least && at != old->most) continue;
         if (line->n_sample == ONNX_SAMPLES - 1) continue;
         old->sample[i]->refs++;
         line->sample[line->n_sample++] = old->sample[i];
@@ -391,13 +438,15 @@ static enum bp_status derive_outputs(const struct bp_model *model, const struct 
 }
 
 /* Records the model and compares the graph with the derived one. */
-static enum bp_status derive_check(struct bp_model *model, struct onnx_wanted *w,
+static enum bp_status derive_check(struct bp_model *model, const struct onnx_wanted *w,
                                    const struct onnx_line *line, int64_t t)
 {
+    struct onnx_wanted again = *w;
     struct onnx_plan *recorded;
     enum bp_status status;
 
-    TRY(onnx_plan_make(model, w, &recorded));
+    again.keeps_ranges = line->keeps_ranges;
+    TRY(onnx_plan_make(model, &again, &recorded));
     status = recorded->graph ? bp_template_check(line->made, t, recorded->graph)
                              : onnx_error(BP_ERR_INTERNAL,
                                           "a template gives a graph for a model "

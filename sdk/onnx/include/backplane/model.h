@@ -284,8 +284,8 @@ struct bp_model_info { /* output struct: set size before the call */
     int64_t model_version, ir_version;
     uint64_t shared_bytes; /* bytes of constants whose memory is that of options.share */
     uint32_t opsets, metadata; /* entries of bp_model_get_opset and bp_model_get_metadata */
-    uint64_t recorded, derived; /* plans for sets of input types: those for which the nodes were gone
-                                   through, and those made from plans for other extents
+    uint64_t recorded, derived; /* plans for sets of input types: those for which the nodes were
+                                   gone through, and those made from plans for other extents
                                    (bp_template_create) */
 };
 BP_API enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out);
