@@ -119,6 +119,7 @@ struct onnx_weight {
 enum {
     ONNX_PLANS = 8,    /* that a model keeps, and has recorded */
     ONNX_DERIVED = 64, /* that a model keeps, and has made from templates */
+    ONNX_DERIVED_BYTES = 64 << 20, /* of all of these, if they are more than ONNX_PLANS */
     ONNX_LINES = 4,    /* templates of a model */
     ONNX_PROGRAMS = 8,
     ONNX_MAGIC = 0x4f4e4e58
@@ -148,6 +149,7 @@ struct onnx_plan {
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
     struct bp_program *shared;   /* of the graph: for inline streams */
     bool derived;                /* the graph was made from a template */
+    uint64_t bytes;              /* of a derived plan: about the memory that it keeps */
     uint64_t hash;               /* of the types */
     struct onnx_fixed fixed;     /* the plan is for these values of inputs: the model reads them
                                     while it is recorded */

@@ -266,6 +266,31 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
     onnx_plan_release(model, oldest);
 }
 
+/* Drops derived plans, the least recently used ones first, until their memory is within bounds; the
+ * last ones stay in any case. */
+static void plan_shrink(struct bp_model *model)
+{
+    for (bool dropped = true; dropped;) {
+        struct onnx_plan **oldest = NULL, *plan = NULL;
+        uint64_t bytes = 0, n = 0;
+        pthread_mutex_lock(&model->lock);
+        for (int i = ONNX_PLANS; i < ONNX_PLANS + ONNX_DERIVED; i++) {
+            struct onnx_plan **place = &model->plan[i];
+            if (!*place) continue;
+            n++;
+            bytes += (*place)->bytes;
+            if (!oldest || (*place)->used < (*oldest)->used) oldest = place;
+        }
+        dropped = n > ONNX_PLANS && bytes > ONNX_DERIVED_BYTES;
+        if (dropped) {
+            plan = *oldest;
+            *oldest = NULL;
+        }
+        pthread_mutex_unlock(&model->lock);
+        onnx_plan_release(model, plan);
+    }
+}
+
 /* Records the graph. While a node has to read a value that depends on small inputs of integers
  * alone, these are fixed, and the graph is recorded anew. */
 static enum bp_status plan_record(struct bp_model *model, struct onnx_wanted *w,
@@ -346,6 +371,7 @@ static enum bp_status plan_make_once(struct bp_model *model, struct onnx_wanted 
     TRY(onnx_line_plan(model, w, out_plan));
     if (!*out_plan) TRY(onnx_plan_make(model, w, out_plan));
     plan_keep(model, *out_plan);
+    if ((*out_plan)->derived) plan_shrink(model);
     return BP_OK;
 }
 

@@ -456,6 +456,16 @@ static enum bp_status derive_check(struct bp_model *model, const struct onnx_wan
     return status;
 }
 
+/* About the memory of a derived plan: an arena, and for each node parts of the graph, of the
+ * compiler's representation and of the schedule. */
+static uint64_t derived_bytes(const struct onnx_plan *plan)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    return bp_program_get_info(plan->shared, &info) ? 0
+                                                    : info.arena + 2048ull * info.recorded_nodes;
+}
+
 /* Whether BP_VALIDATE has the word "passes". */
 static bool line_checks(void)
 {
@@ -486,7 +496,10 @@ enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *w,
     status = line ? bp_template_program(line->made, t, &plan->graph, &plan->shared)
                   : BP_ERR_UNSUPPORTED;
     if (status == BP_OK) status = derive_outputs(model, line->sample[0], plan);
-    if (status == BP_OK) line->used = model->uses;
+    if (status == BP_OK) {
+        line->used = model->uses;
+        plan->bytes = derived_bytes(plan);
+    }
     if (status == BP_OK && line_checks()) status = derive_check(model, w, line, t);
     if (status == BP_OK) {
         *out_plan = plan;
