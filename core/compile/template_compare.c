@@ -68,7 +68,7 @@ bool bp_samples_line(const struct bp_samples *s, const int64_t *value, int64_t *
         if (value[k] > limit || value[k] < -limit || s->at[k] > limit || s->at[k] < -limit)
             return false;
     more = value[other] - value[s->base];
-    if (!steps || more % steps) return false;
+    if (!steps) return false;
     *out_slope = more / steps;
     for (uint32_t k = 0; k < s->n; k++) {
         int64_t expected;

@@ -180,6 +180,7 @@ static enum bp_status compact_room(struct compacting *c)
     to->room_node = from->n_node + 1;
     to->n_value = to->n_node = 0;
     to->of = NULL;
+    to->lent = NULL;
     c->number = malloc((from->n_value + 1) * sizeof *c->number);
     c->revived = calloc(from->n_value + 1, sizeof *c->revived);
     if (!to->value || !to->node || !to->input || !c->number || !c->revived ||

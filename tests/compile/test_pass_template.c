@@ -213,6 +213,8 @@ static const char *const template_texts[] = {
     "add(x[{S},4], tanh(c![{S},4]))",
     "matmul(x[2,3,{S}], concat(c![{S},4], tanh(c); axis=1))",
     "add(x:i64[{S},4], {2S}:i64)",
+    "relu(matmul(x[64,64], gather(w![14,64,64], {S}:i64)))",
+    "topk(x[3,40]; k={S})",
     /* folded constants that are computed anew */
     "add(x[2,{S},4], gather(c![40,4], {S}:i64))",
     "add(matmul(x[{S},4], w![4,4]), tanh(slice(c![40,4]; starts={S-3}, ends={S-2}, axes=0)))",
@@ -241,6 +243,7 @@ static const struct {
 } template_misses[] = {
     {"exp(slice(x[40,3]; starts=0, ends={S/2}, axes=0, steps=1))", "multiple"},
     {"exp(slice(x[40,3]; starts=0, ends={S&2}, axes=0, steps=1))", "multiple"},
+    {"exp(slice(x[40,3]; starts=0, ends={S&7}, axes=0, steps=1))", "multiple"},
     {"exp(slice(x[40,3]; starts=0, ends={S<12}, axes=0, steps=1))", "multiple"},
     {"exp(slice(x[{S<12},3]; starts=0, ends=2, axes=0, steps=1))", "multiple"},
     {"neg(neg(x[{S-5},3]))", "1 places"},

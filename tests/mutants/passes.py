@@ -9,6 +9,8 @@ AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilo
 NORM, FUSE, FUSE_CODE = "core/compile/pass_norm.c", "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
+TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_compare.c", "core/compile/template_constant.c"
+TEMPLATE_CALL = "core/compile/template_call.c"
 
 PASSES = [
     # Patterns.
@@ -214,4 +216,20 @@ PASSES = [
      "    return true;", "        (void)i;\n    return true;", "lower"),
     ("an expansion's reads are not noted", LOWER, "extend_reads(l, n, l->node, first);", "(void)extend_reads;", "lower"),
     ("nodes that passes made are not expanded", LOWER, "return l->inv->whole && bp_plan_is_dead_end(status) ? lower_expansion(l) : status;", "return status;", "lower"),
+    # Templates.
+    ("two samples make a line", COMPARE, "for (uint32_t k = 0; k < s->n; k++) {\n        int64_t expected;",
+     "for (uint32_t k = 0; k < s->n; k += s->n - 1) {\n        int64_t expected;", "template"),
+    ("an axis of one place is part of a line", COMPARE, "if (least < 2)", "if (least < 0)", "template"),
+    ("other attributes may differ", COMPARE, "if (memcmp(first, other, 8u * a->count) != 0) return UINT32_MAX;", "", "template"),
+    ("samples may draw random numbers", COMPARE, "if (node->row->random || node->row->bound)", "if (node->row->bound)", "template"),
+    ("blocks need not be equal", CONSTANT, "if (memcmp(data, from + (size_t)first * size, n) != 0) return false;", "", "template"),
+    ("constants that differ need not be frozen", CONSTANT, "if (!(t->view.flags & BP_VIEW_CONSTANT))", "if (0)", "template"),
+    ("integers are those of the base", CONSTANT, "c->number[2 * i] + c->number[2 * i + 1] * steps", "c->number[2 * i]", "template"),
+    ("passes may have read a constant that differs", TEMPLATE, "read = read || (ir->value[v].read && depends[v]);", "(void)read;", "template"),
+    ("parameters may have a common divisor", TEMPLATE, "if (divisor == 1) return BP_OK;", "return BP_OK;", "template"),
+    ("parameters may be above the samples", TEMPLATE, "if (at >= least && at <= t->samples.at[t->samples.base]) return BP_OK;",
+     "if (at >= least) return BP_OK;", "template"),
+    ("calls are shared for other attributes", TEMPLATE_CALL, "t && !t->of_ir.node[node] ? t->prepared[node] : NULL",
+     "t ? t->prepared[node] : NULL", "template"),
+    ("calls are shared for other constants", TEMPLATE_CALL, "if (p->bound && (p->constant", "if (0 && (p->constant", "template"),
 ]

@@ -40,6 +40,7 @@ enum thing {
     T_GENERATOR,
     T_BUFFER, /* 64 bytes of T_DEVICE */
     T_PROGRAM, /* of T_GRAPH on T_DEVICE */
+    T_TEMPLATE, /* z = x + x of f32 [S, 3], for S from 2 to 4 */
     T_STORE,
     T_COMM, /* of one rank, with T_DEVICE */
     T_KINDS,  /* one past the last kind of handle */

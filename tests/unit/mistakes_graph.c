@@ -59,6 +59,32 @@ static uint64_t graph_value(const union value *a)
     return bp_graph_value(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static uint64_t graph_output_symbol(const union value *a)
+{
+    return bp_graph_output_symbol(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t template_create(const union value *a)
+{
+    return bp_template_create(a[0].p, a[1].cp, a[2].u, a[3].p);
+}
+
+static uint64_t template_destroy(const union value *a)
+{
+    bp_template_destroy(a[0].p);
+    return 0;
+}
+
+static uint64_t template_program(const union value *a)
+{
+    return bp_template_program(a[0].p, a[1].i, a[2].p, a[3].p);
+}
+
+static uint64_t template_check(const union value *a)
+{
+    return bp_template_check(a[0].p, a[1].i, a[2].p);
+}
+
 static uint64_t graph_node(const union value *a)
 {
     return bp_graph_node(a[0].p, (uint32_t)a[1].u, a[2].p);
@@ -157,6 +183,8 @@ enum {
     LOSS,           /* a call: l1_loss of T_SCRATCH_SYMBOL twice */
     LOSS_OF_OTHER_GRAPH, /* a call of T_SYMBOL, a value of another graph */
     PLAIN_SUM,      /* a call of an operator without a decomposition */
+    SAMPLES,        /* programs of z = x + x of f32 [S, 3], for S from 2 to 4 */
+    PROGRAMS,       /* T_PROGRAM, twice, and a tensor */
 };
 
 #define BIG (INT64_C(1) << 40)
@@ -180,6 +208,8 @@ static const struct function functions[] = {
       POINTER_OWN(GRADIENTS), NUMBER(1), POINTER_OWN(VALUES), NUMBER(1), OUT_OF(T_TENSOR)}},
     {"bp_graph_get_info", graph_info, {HANDLE(T_GRAPH), INFO(struct bp_graph_info)}},
     {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), INFO(struct bp_value_info)}},
+    {"bp_graph_output_symbol", graph_output_symbol,
+     {HANDLE(T_GRAPH), NUMBER(0), OUT_OF(T_TENSOR)}},
     {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), INFO(struct bp_node_info)}},
     {"bp_graph_decompose", graph_decompose,
      {TO_GRAPH, POINTER_OWN(LOSS), OPTIONAL(NULL), NUMBER(0), POINTER(""), OPTIONAL(NULL)},
@@ -206,6 +236,12 @@ static const struct function functions[] = {
      {HANDLE(T_PROGRAM), NUMBER(0), NUMBER(0), INFO(struct bp_operand_info)}},
     {"bp_program_watch", program_watch,
      {HANDLE(T_PROGRAM), OPTIONAL(NULL), OPTIONAL(NULL)}},
+    {"bp_template_create", template_create,
+     {POINTER_OWN(SAMPLES), POINTER(SHAPE(2, 3, 4)), NUMBER(3), OUT_OF(T_TEMPLATE)}},
+    {"bp_template_destroy", template_destroy, {HANDLE(T_TEMPLATE)}, RETURNS_NOTHING},
+    {"bp_template_program", template_program,
+     {HANDLE(T_TEMPLATE), NUMBER(3), OUT_OF(T_GRAPH), OUT_OF(T_PROGRAM)}},
+    {"bp_template_check", template_check, {HANDLE(T_TEMPLATE), NUMBER(2), HANDLE(T_GRAPH)}},
 };
 
 static const struct mistake mistakes[] = {
@@ -297,6 +333,22 @@ static const struct mistake mistakes[] = {
     {"bp_graph_value", "no such value", BP_ERR_INVALID, "there is no value 99", {SET(2, 99)}},
     {"bp_graph_value", "the largest value", BP_ERR_INVALID, "there is no value 4294967295",
      {SET(2, UINT32_MAX)}},
+    {"bp_graph_output_symbol", "no such output", BP_ERR_INVALID, "there is no output 1",
+     {SET(2, 1)}},
+    {"bp_template_create", "two samples", BP_ERR_INVALID, "2 samples", {SET(3, 2)}},
+    {"bp_template_create", "nine samples", BP_ERR_INVALID, "9 samples", {SET(3, 9)}},
+    {"bp_template_create", "no program", BP_ERR_INVALID, "program", {USE(1, PROGRAMS)}},
+    {"bp_template_create", "equal parameters", BP_ERR_INVALID, "two samples have parameter 3",
+     {PUT(2, SHAPE(3, 4, 3))}},
+    {"bp_template_create", "a negative parameter", BP_ERR_INVALID, "parameter -2",
+     {PUT(2, SHAPE(-2, 3, 4))}},
+    {"bp_template_create", "other parameters", BP_ERR_UNSUPPORTED, "does not depend",
+     {PUT(2, SHAPE(2, 3, 5))}},
+    {"bp_template_program", "below the samples", BP_ERR_UNSUPPORTED, "outside 2 to 4",
+     {SET(2, 1)}},
+    {"bp_template_program", "above the samples", BP_ERR_UNSUPPORTED, "outside 2 to 4",
+     {SET(2, 5)}},
+    {"bp_template_check", "another length", BP_ERR_INTERNAL, "another graph", {SET(2, 3)}},
     {"bp_graph_node", "no such node", BP_ERR_INVALID, "there is no node 99", {SET(2, 99)}},
     {"bp_graph_node", "the largest node", BP_ERR_INVALID, "there is no node 4294967295",
      {SET(2, UINT32_MAX)}},
@@ -336,8 +388,34 @@ static void prepare_calls(struct world *w)
     }
 }
 
+static struct bp_program *sample_program(struct world *w, int64_t rows)
+{
+    struct bp_graph *graph;
+    struct bp_tensor *x, *z = NULL;
+    struct bp_program *program;
+
+    OK(bp_graph_create(w->f.core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(rows, 3), &x));
+    OK(bp_op_add(bp_graph_scope(graph), x, x, &z));
+    OK(bp_graph_output(graph, z, "z"));
+    bp_tensor_destroy(z);
+    bp_tensor_destroy(x);
+    OK(bp_program_create(graph, w->f.device, &program));
+    bp_graph_destroy(graph);
+    return program;
+}
+
+static struct bp_program *samples[3];
+
+static void graph_finish(struct world *w)
+{
+    (void)w;
+    for (size_t i = 0; i < COUNT(samples); i++) bp_program_destroy(samples[i]);
+}
+
 static void graph_prepare(struct world *w)
 {
+    static struct bp_program *programs[3];
     static const uint8_t of[] = {T_TENSOR, T_SCRATCH_SYMBOL, T_SPARE, T_SYMBOL,
                                  T_STREAM, T_DOUBLE};
     static void *list[COUNT(of)];
@@ -350,6 +428,11 @@ static void graph_prepare(struct world *w)
     OK(bp_graph_input(w->thing[T_SCRATCH].p, "taken", BP_F32, 0, NULL, &taken));
     bp_tensor_destroy(taken);
     prepare_calls(w);
+    for (size_t i = 0; i < COUNT(samples); i++) samples[i] = sample_program(w, 2 + (int64_t)i);
+    programs[0] = programs[1] = samples[0];
+    programs[2] = w->thing[T_TENSOR].p;
+    w->thing[SAMPLES].p = samples;
+    w->thing[PROGRAMS].p = programs;
 }
 
 const struct table mistakes_graph = {
@@ -359,4 +442,5 @@ const struct table mistakes_graph = {
     .n_mistake = COUNT(mistakes),
     .prepare = graph_prepare,
     .more = graph_more,
+    .finish = graph_finish,
 };

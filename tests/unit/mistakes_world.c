@@ -14,7 +14,7 @@ const char *mistakes_kind(enum thing thing)
         [T_CORE] = "core",         [T_DEVICE] = "device",   [T_STREAM] = "stream",
         [T_EVENT] = "event",       [T_TENSOR] = "tensor",   [T_SYMBOL] = "symbolic tensor",
         [T_PREPARED] = "prepared", [T_GRAPH] = "graph",     [T_GENERATOR] = "generator",
-        [T_BUFFER] = "buffer",   [T_PROGRAM] = "program",
+        [T_BUFFER] = "buffer",   [T_PROGRAM] = "program", [T_TEMPLATE] = "template",
         [T_STORE] = "store",       [T_COMM] = "communicator",
         [T_STRANGER] = "stranger", [T_OTHER_TENSOR] = "tensor of another device",
     };
@@ -89,17 +89,35 @@ static void make_tensors(struct world *w)
     bp_tensor_destroy(made);
 }
 
-static struct bp_graph *make_graph(struct world *w, struct bp_tensor **out_x)
+static struct bp_graph *make_graph(struct world *w, int64_t rows, struct bp_tensor **out_x)
 {
     struct bp_graph *graph;
     struct bp_tensor *z = NULL;
 
     OK(bp_graph_create(w->f.core, &graph));
-    OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(2, 3), out_x));
+    OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(rows, 3), out_x));
     OK(bp_op_add(bp_graph_scope(graph), *out_x, *out_x, &z));
     OK(bp_graph_output(graph, z, "z"));
     bp_tensor_destroy(z);
     return graph;
+}
+
+static struct bp_template *make_template(struct world *w)
+{
+    static const int64_t rows[] = {2, 3, 4};
+    struct bp_program *program[COUNT(rows)];
+    struct bp_template *made;
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct bp_tensor *x;
+        struct bp_graph *graph = make_graph(w, rows[i], &x);
+        OK(bp_program_create(graph, w->f.device, &program[i]));
+        bp_tensor_destroy(x);
+        bp_graph_destroy(graph);
+    }
+    OK(bp_template_create(program, rows, COUNT(rows), &made));
+    for (size_t i = 0; i < COUNT(rows); i++) bp_program_destroy(program[i]);
+    return made;
 }
 
 struct world mistakes_world(void)
@@ -114,14 +132,15 @@ struct world mistakes_world(void)
     make_devices(&w);
     make_events(&w);
     make_tensors(&w);
-    w.thing[T_GRAPH].p = make_graph(&w, &x);
+    w.thing[T_GRAPH].p = make_graph(&w, 2, &x);
     w.thing[T_SYMBOL].p = x;
-    w.thing[T_SCRATCH].p = make_graph(&w, &x);
+    w.thing[T_SCRATCH].p = make_graph(&w, 2, &x);
     w.thing[T_SCRATCH_SYMBOL].p = x;
     OK(bp_buffer_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
                         (struct bp_buffer **)&w.thing[T_BUFFER].p));
     OK(bp_program_create(w.thing[T_GRAPH].p, w.f.device,
                          (struct bp_program **)&w.thing[T_PROGRAM].p));
+    w.thing[T_TEMPLATE].p = make_template(&w);
     OK(bp_store_serve(NULL, (struct bp_store **)&w.thing[T_STORE].p));
     OK(bp_comm_id_create(&id));
     OK(bp_comm_create(w.f.device, &id, 0, 1, (struct bp_comm **)&w.thing[T_COMM].p));
@@ -158,6 +177,7 @@ void mistakes_world_finish(struct world *w)
 
     for (size_t i = 0; i < COUNT(tensors); i++) bp_tensor_destroy(w->thing[tensors[i]].p);
     bp_prepared_destroy(w->thing[T_PREPARED].p);
+    bp_template_destroy(w->thing[T_TEMPLATE].p);
     bp_program_destroy(w->thing[T_PROGRAM].p);
     bp_graph_destroy(w->thing[T_GRAPH].p);
     bp_graph_destroy(w->thing[T_SCRATCH].p);

@@ -198,6 +198,7 @@ static void mistakes_give_back(enum thing made, void *handle)
     case T_GENERATOR: bp_generator_destroy(handle); break;
     case T_BUFFER: bp_buffer_destroy(handle); break;
     case T_PROGRAM: bp_program_destroy(handle); break;
+    case T_TEMPLATE: bp_template_destroy(handle); break;
     case T_STORE: bp_store_destroy(handle); break;
     case T_COMM: bp_comm_destroy(handle); break;
     case T_MANAGED: managed->deleter(managed); break;
