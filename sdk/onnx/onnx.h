@@ -208,6 +208,7 @@ struct bp_model {
     struct onnx_use use;         /* of the load */
     pthread_mutex_t planning;    /* held while a plan is made, before lock */
     struct onnx_line *line[ONNX_LINES]; /* templates; planning guards them */
+    uint64_t line_uses;          /* planning guards it */
     uint32_t line_failures, line_wait; /* searches for templates that found none; plans until the
                                           next search; planning guards them */
     uint64_t *hash;              /* by slot: of the bytes of a constant, for models that share it;

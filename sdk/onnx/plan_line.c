@@ -497,7 +497,7 @@ enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *w,
                   : BP_ERR_UNSUPPORTED;
     if (status == BP_OK) status = derive_outputs(model, line->sample[0], plan);
     if (status == BP_OK) {
-        line->used = model->uses;
+        line->used = ++model->line_uses;
         plan->bytes = derived_bytes(plan);
     }
     if (status == BP_OK && line_checks()) status = derive_check(model, w, line, t);

@@ -237,6 +237,134 @@ Test(template, programs_are_those_that_are_compiled)
     fixture_finish(&first.f);
 }
 
+/* ---- random graphs ---- */
+
+enum {
+    GRAPHS = 120,
+    NODES = 14
+};
+
+/* The kinds of values: [2, S, 8], [2, 8, S], [2, S, S] and [2, 2S, 8]. */
+enum random_kind {
+    RANDOM_ROWS,
+    RANDOM_TURNED,
+    RANDOM_SQUARE,
+    RANDOM_TWICE,
+    RANDOM_KINDS
+};
+
+/* Calls: the kinds of their operands ('0' to '3') and result, and the text with a place for each
+ * operand. */
+static const struct {
+    const char *operands;
+    enum random_kind result;
+    const char *text;
+} random_calls[] = {
+    {"0", RANDOM_ROWS, "tanh(%s)"},
+    {"0", RANDOM_ROWS, "sigmoid(neg(%s))"},
+    {"00", RANDOM_ROWS, "add(%s, %s)"},
+    {"00", RANDOM_ROWS, "mul(tanh(%s), tanh(%s))"},
+    {"0", RANDOM_ROWS, "mul(%s, w![8])"},
+    {"0", RANDOM_ROWS, "layer_norm(%s, g![8], b![8])"},
+    {"0", RANDOM_ROWS, "relu(add(matmul(%s, u![8,8]), b![8]))"},
+    {"0", RANDOM_ROWS, "reshape(neg(reshape(%s; shape={2S}_8)); shape=2_{S}_8)"},
+    {"0", RANDOM_ROWS, "reshape(reshape(%s; shape=2_{4S}_2); shape=2_{S}_8)"},
+    {"0", RANDOM_ROWS, "add(%s, c![{S},8])"},
+    {"0", RANDOM_ROWS, "add(%s, gather(d![40,8], {S}:i64))"},
+    {"0", RANDOM_ROWS, "add(%s, slice(d![40,8]; starts=3, ends={S+3}, axes=0))"},
+    {"00", RANDOM_ROWS, "sub(%s, mean(%s; axes=1, keep=1))"},
+    {"20", RANDOM_ROWS, "matmul(softmax(%s; axis=-1), %s)"},
+    {"3", RANDOM_ROWS, "slice(%s; starts=0, ends={S}, axes=1)"},
+    {"3", RANDOM_ROWS, "slice(%s; starts={S-3}, ends={2S-3}, axes=1)"},
+    {"1", RANDOM_ROWS, "transpose(%s; perm=0_2_1)"},
+    {"0", RANDOM_TURNED, "transpose(%s; perm=0_2_1)"},
+    {"1", RANDOM_TURNED, "softmax(%s; axis=-1)"},
+    {"1", RANDOM_TURNED, "relu(%s)"},
+    {"01", RANDOM_SQUARE, "tanh(mul(matmul(%s, %s), 0.25))"},
+    {"2", RANDOM_SQUARE, "relu(transpose(%s; perm=0_2_1))"},
+    {"22", RANDOM_SQUARE, "add(%s, %s)"},
+    {"00", RANDOM_TWICE, "concat(%s, %s; axis=1)"},
+    {"3", RANDOM_TWICE, "tanh(%s)"},
+};
+
+struct random_text {
+    char text[TEXT];
+    size_t n;
+    uint32_t state;
+    enum random_kind kind[NODES + 2]; /* of each value */
+    uint32_t n_value;
+};
+
+static uint32_t random_below(struct random_text *r, uint32_t n)
+{
+    r->state = r->state * 1664525 + 1013904223;
+    return (r->state >> 8) % n;
+}
+
+/* Picks a value of a kind, a later one more often. false: there is none. */
+static bool random_pick(struct random_text *r, enum random_kind kind, char out[16])
+{
+    for (int i = 0; i < 30; i++) {
+        uint32_t a = random_below(r, r->n_value), b = random_below(r, r->n_value);
+        uint32_t v = a > b ? a : b;
+        if (r->kind[v] != kind) continue;
+        snprintf(out, 16, "v%u", v);
+        return true;
+    }
+    return false;
+}
+
+/* Adds a call. Each constant gets a name of its own. */
+static bool random_call(struct random_text *r)
+{
+    uint32_t i = random_below(r, sizeof random_calls / sizeof *random_calls), n_operand = 0;
+    char operand[2][16];
+
+    for (uint32_t k = 0; random_calls[i].operands[k]; k++)
+        if (!random_pick(r, (enum random_kind)(random_calls[i].operands[k] - '0'), operand[k]))
+            return false;
+    r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "v%u = ", r->n_value);
+    for (const char *at = random_calls[i].text; *at; at++) {
+        if (*at == '%' && at++)
+            r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "%s", operand[n_operand++]);
+        else if (*at == '!')
+            r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "%zu!", r->n);
+        else r->text[r->n++] = *at;
+    }
+    r->text[r->n++] = '\n';
+    r->kind[r->n_value++] = random_calls[i].result;
+    return true;
+}
+
+static void random_make(struct random_text *r, uint32_t seed)
+{
+    *r = (struct random_text){.state = seed * 2654435761u + 1, .n_value = 2};
+    r->n = (size_t)snprintf(r->text, TEXT, "v0 = neg(x[2,{S},8])\nv1 = abs(y[2,{S},8])\n");
+    while (r->n_value < NODES + 2) random_call(r);
+    snprintf(r->text + r->n, TEXT - r->n, "return v%u, v%u", NODES + 1,
+             2 + random_below(r, NODES - 1));
+}
+
+Test(template, random_graphs, .timeout = 110)
+{
+    struct text_graph first = device_begin();
+    uint32_t made = 0;
+
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        struct random_text r;
+        struct bp_template *t;
+        random_make(&r, seed);
+        if (template_make(&first, r.text, template_at, &t)) continue;
+        made++;
+        for (int k = 0; k < 3; k++) derived_expect(&first, t, r.text, 6 + random_below(&r, 8));
+        bp_template_destroy(t);
+    }
+    cr_expect(made > GRAPHS / 2, "%u of %d graphs have a template", made, GRAPHS);
+    fixture_finish(&first.f);
+}
+
+/* ---- what is refused ---- */
+
 /* Samples of which a template would give another result between them, or might. */
 static const struct {
     const char *text, *why;
