@@ -188,7 +188,30 @@ static void line_collect(struct bp_model *model, struct onnx_line *line,
     }
 }
 
-/* Records the model for the types of a place on the line. NULL: it cannot be recorded there. */
+/* Makes inputs for a place on the line. The caller destroys the tensors of `own`. */
+static enum bp_status line_inputs(const struct bp_model *model, const struct onnx_line *line,
+                                  const struct onnx_wanted *w, int64_t t, struct bp_model_value *in,
+                                  struct bp_tensor **own)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t i = 0; i < w->n_in; i++) {
+        struct bp_tensor_info info = onnx_info(w->in[i].at[0]);
+        int64_t shape[ONNX_RANK_MAX], count = bp_dtype_bits(info.dtype) / 8;
+        for (uint32_t k = 0; k < info.rank; k++) {
+            shape[k] = *line_at(line->first, i, k) + *line_at(line->slope, i, k) * t;
+            if (__builtin_mul_overflow(count, shape[k], &count)) return BP_ERR_MEMORY;
+        }
+        if (count > LINE_BYTES || (bytes += count) > LINE_BYTES) return BP_ERR_MEMORY;
+        TRY(onnx_bind_zeros(model->stream, info.dtype, info.rank, shape, &own[i]));
+        in[i] = (struct bp_model_value){&own[i], 1, BP_MODEL_TENSOR, 0};
+    }
+    return BP_OK;
+}
+
+/* Records the model for the types of a place on the line, on a stream of its own: the model may
+ * have no results for them, as a table of positions ends somewhere, and a fault ends the use of a
+ * stream. NULL: it cannot be recorded there. */
 static struct onnx_plan *line_record(struct bp_model *model, const struct onnx_line *line,
                                      const struct onnx_wanted *w, int64_t t)
 {
@@ -196,25 +219,20 @@ static struct onnx_plan *line_record(struct bp_model *model, const struct onnx_l
     struct bp_tensor **own = calloc(w->n_in + 1, sizeof *own);
     struct onnx_wanted there = *w;
     struct onnx_plan *plan = NULL;
-    enum bp_status status = in && own ? BP_OK : BP_ERR_MEMORY;
-    int64_t bytes = 0;
+    struct bp_stream *stream = model->stream;
+    enum bp_status status = in && own ? bp_stream_create(model->device, &model->stream)
+                                      : BP_ERR_MEMORY;
 
-    for (uint32_t i = 0; i < w->n_in && status == BP_OK; i++) {
-        struct bp_tensor_info info = onnx_info(w->in[i].at[0]);
-        int64_t shape[ONNX_RANK_MAX], count = bp_dtype_bits(info.dtype) / 8;
-        for (uint32_t k = 0; k < info.rank; k++) {
-            shape[k] = *line_at(line->first, i, k) + *line_at(line->slope, i, k) * t;
-            if (__builtin_mul_overflow(count, shape[k], &count)) status = BP_ERR_MEMORY;
-        }
-        if (status || count > LINE_BYTES || (bytes += count) > LINE_BYTES) status = BP_ERR_MEMORY;
-        else status = onnx_bind_zeros(model->stream, info.dtype, info.rank, shape, &own[i]);
-        in[i] = (struct bp_model_value){&own[i], 1, BP_MODEL_TENSOR, 0};
-    }
     there.in = in;
     there.fixes = false;
     there.keeps_ranges = line->keeps_ranges;
-    if (status == BP_OK) status = onnx_plan_make(model, &there, &plan);
-    for (uint32_t i = 0; own && i < w->n_in; i++) bp_tensor_destroy(own[i]);
+    if (status == BP_OK) {
+        status = line_inputs(model, line, w, t, in, own);
+        if (status == BP_OK) status = onnx_plan_make(model, &there, &plan);
+        for (uint32_t i = 0; i < w->n_in; i++) bp_tensor_destroy(own[i]);
+        bp_stream_destroy(model->stream);
+    }
+    model->stream = stream;
     free(own);
     free(in);
     if (status == BP_OK && plan_is_sample(model, plan, line->sample[0])) return plan;
