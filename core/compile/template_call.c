@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template_call.c: prepares the calls of programs that are made from a template, and frees
- * templates. */
+/* template_call.c: prepares the calls of programs that are made from a template. */
 #include "templates.h"
 
 #include <stdlib.h>
@@ -36,21 +35,4 @@ enum bp_status bp_template_call(const struct bp_ir *ir, uint32_t node, struct bp
     bp_prepared_retain(p);
     *out_prepared = p;
     return BP_OK;
-}
-
-void bp_template_release(struct bp_template *t)
-{
-    if (atomic_fetch_sub(&t->refs, 1) != 1) return;
-    for (uint32_t n = 0; t->prepared && t->ir && n < t->ir->n_node; n++)
-        if (t->prepared[n]) bp_prepared_release(t->prepared[n]);
-    free(t->prepared);
-    bp_changes_finish(&t->of_graph);
-    bp_changes_finish(&t->of_ir);
-    bp_constants_finish(&t->constants);
-    bp_ir_destroy(t->ir);
-    if (t->graph) bp_graph_release(t->graph);
-    if (t->device) bp_device_release(t->device);
-    free(t->cache);
-    t->magic = 0;
-    free(t);
 }

@@ -118,6 +118,7 @@ enum bp_status bp_changes_apply(const struct bp_changes *changes,
 struct bp_template {
     uint32_t magic;
     _Atomic uint32_t refs;
+    void (*free)(struct bp_template *t); /* after the last reference: template.c; ir.c calls it */
     struct bp_samples samples;
     struct bp_graph *graph;   /* of the base sample: a reference */
     struct bp_device *device; /* a reference */
@@ -135,9 +136,12 @@ static inline bool bp_template_is(const struct bp_template *t)
 {
     return bp_magic_is(t ? t->magic : 0, BP_MAGIC_TEMPLATE);
 }
-/* template_call.c. Fails for want of host memory. bp_template_release drops a reference. */
+/* template_call.c. Fails for want of host memory. */
 enum bp_status bp_template_no_memory(void);
-void bp_template_release(struct bp_template *t);
+static inline void bp_template_release(struct bp_template *t)
+{
+    if (atomic_fetch_sub(&t->refs, 1) == 1) t->free(t);
+}
 
 /* template_call.c: prepares the call of a node, as bp_prepared_make does. A call that does not
  * depend on the parameter of a template is that of the base sample. */

@@ -273,6 +273,22 @@ static enum bp_status template_init(struct bp_template *t, struct bp_program *co
     return status;
 }
 
+static void template_free(struct bp_template *t)
+{
+    for (uint32_t n = 0; t->prepared && t->ir && n < t->ir->n_node; n++)
+        if (t->prepared[n]) bp_prepared_release(t->prepared[n]);
+    free(t->prepared);
+    bp_changes_finish(&t->of_graph);
+    bp_changes_finish(&t->of_ir);
+    bp_constants_finish(&t->constants);
+    bp_ir_destroy(t->ir);
+    if (t->graph) bp_graph_release(t->graph);
+    if (t->device) bp_device_release(t->device);
+    free(t->cache);
+    t->magic = 0;
+    free(t);
+}
+
 enum bp_status bp_template_create(struct bp_program *const *samples, const int64_t *at, size_t n,
                                   struct bp_template **out_template)
 {
@@ -290,6 +306,7 @@ enum bp_status bp_template_create(struct bp_program *const *samples, const int64
     if (!t) return bp_template_no_memory();
     t->magic = bp_magic(BP_MAGIC_TEMPLATE);
     atomic_init(&t->refs, 1);
+    t->free = template_free;
     status = template_init(t, samples, at, n);
     if (status) bp_template_destroy(t);
     else *out_template = t;
