@@ -10,7 +10,7 @@
 
 enum {
     LINE_BYTES = 256 << 20, /* of the inputs for which a model is recorded to make a line longer */
-    WAIT_MAX = 64           /* plans between two searches for a template */
+    WAITS = 10              /* failed searches for a template that double the next pause */
 };
 
 /* ---- lines ---- */
@@ -323,9 +323,11 @@ static enum bp_status line_record_ranges(struct bp_model *model, struct onnx_lin
 
 /* ---- templates ---- */
 
-/* Makes a line through a kept plan and the wanted types, with a template. NULL: there is none. */
+/* Makes a line through a kept plan and the wanted types, with a template. NULL: there is none.
+ * out_tried: there are samples enough. */
 static struct onnx_line *line_find(struct bp_model *model, const struct onnx_wanted *w,
-                                   const struct onnx_plan *wanted, const struct onnx_plan *plan)
+                                   const struct onnx_plan *wanted, const struct onnx_plan *plan,
+                                   bool *out_tried)
 {
     struct onnx_line *line = line_new((uint32_t)w->n_in);
     int64_t t;
@@ -335,6 +337,7 @@ static struct onnx_line *line_find(struct bp_model *model, const struct onnx_wan
         line_collect(model, line, wanted);
         good = line->n_sample >= 3 && t > line->least;
     }
+    *out_tried = good;
     if (good && (t > line->most || line_divisor(line) != 1)) good = line_extend(model, line, w, t);
     if (good && line_make(model, line) == BP_OK) return line;
     if (good && model_has_ranges(model) && line_record_ranges(model, line, w) == BP_OK) return line;
@@ -402,30 +405,29 @@ static struct onnx_line *line_kept(struct bp_model *model, const struct onnx_wan
     return NULL;
 }
 
-/* Finds or makes the line of the wanted types. Searches that find none become rare. */
+/* Finds or makes the line of the wanted types. Searches that find none become rare, because each
+ * may record the model a few times. */
 static struct onnx_line *line_get(struct bp_model *model, const struct onnx_wanted *w,
                                   const struct onnx_plan *wanted, int64_t *out_t)
 {
     struct onnx_line *line = line_kept(model, w, wanted, out_t);
-    uint32_t n = 0;
+    bool tried = false;
 
     if (line) return line;
     if (model->line_wait) {
         model->line_wait--;
         return NULL;
     }
-    for (int i = 0; i < ONNX_PLANS; i++) n += plan_is_sample(model, model->plan[i], wanted);
-    for (int i = 0; n >= 3 && !line && i < ONNX_PLANS; i++)
+    for (int i = 0; i < ONNX_PLANS && !tried; i++)
         if (plan_is_sample(model, model->plan[i], wanted))
-            line = line_find(model, w, wanted, model->plan[i]);
+            line = line_find(model, w, wanted, model->plan[i], &tried);
     if (line) {
         model->line_failures = 0;
         *out_t = sample_at(line, wanted);
         return line_keep(model, line);
     }
-    if (n >= 3 && model->line_failures < 16) model->line_failures++;
-    if (n >= 3) model->line_wait = 1u << model->line_failures;
-    if (model->line_wait > WAIT_MAX) model->line_wait = WAIT_MAX;
+    if (tried) model->line_wait = 4u << model->line_failures;
+    if (tried && model->line_failures < WAITS) model->line_failures++;
     return NULL;
 }
 
