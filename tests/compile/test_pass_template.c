@@ -327,8 +327,7 @@ static bool random_call(struct random_text *r)
     for (const char *at = random_calls[i].text; *at; at++) {
         if (*at == '%' && at++)
             r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "%s", operand[n_operand++]);
-        else if (*at == '!')
-            r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "%zu!", r->n);
+        else if (*at == '!') r->n += (size_t)snprintf(r->text + r->n, TEXT - r->n, "%zu!", r->n);
         else r->text[r->n++] = *at;
     }
     r->text[r->n++] = '\n';
@@ -424,5 +423,39 @@ Test(template, parameters_are_checked)
     FAILS(BP_ERR_INTERNAL, "another graph", bp_template_check(t, 8, other.g.graph));
     sample_finish(&other);
     bp_template_destroy(t);
+    fixture_finish(&first.f);
+}
+
+/* A derived program keeps what it needs. Its graph takes no calls, but has programs of its own. */
+Test(template, programs_outlive_their_template)
+{
+    static const char text[] = "y = add(x[{S},4], c![{S},4])\nreturn relu(y), gather(y, {S-1}:i64)";
+    struct text_graph first = device_begin();
+    struct bp_program *program[2], *own;
+    struct bp_graph *graph[2];
+    struct template_sample fresh;
+    struct bp_template *t;
+    struct bp_tensor *x;
+
+    OK(template_make(&first, text, template_at, &t));
+    for (int k = 0; k < 2; k++) OK(bp_template_program(t, 8 + k, &graph[k], &program[k]));
+    bp_template_destroy(t);
+    bp_program_destroy(program[1]);
+    sample_begin(&fresh, &first, text, 8);
+    derived_compare(&fresh, program[0], graph[0], text);
+    FAILS(BP_ERR_INVALID, "a program has been made",
+          bp_graph_input(graph[1], "more", BP_F32, 0, NULL, &x));
+    OK(bp_graph_output_symbol(graph[1], 0, &x));
+    FAILS(BP_ERR_INVALID, "a program has been made", bp_graph_output(graph[1], x, NULL));
+    bp_tensor_destroy(x);
+    OK(bp_program_create(graph[0], first.f.device, &own));
+    OK(bp_program_compile(own));
+    FAILS(BP_ERR_UNSUPPORTED, "from a template",
+          bp_template_create((struct bp_program *[]){own, program[0], fresh.program},
+                             SHAPE(8, 9, 10), 3, &t));
+    bp_program_destroy(own);
+    bp_program_destroy(program[0]);
+    for (int k = 0; k < 2; k++) bp_graph_destroy(graph[k]);
+    sample_finish(&fresh);
     fixture_finish(&first.f);
 }
