@@ -34,6 +34,8 @@ struct bp_fuse_member {
  * have several dtypes. */
 bool bp_fuse_encode(const struct bp_ir *ir, const struct bp_fuse_group *group,
                     struct bp_fuse_call *out_call);
+/* Whether bp_fuse_encode would write the group. *out_is_open: as in the call. */
+bool bp_fuse_fits(const struct bp_ir *ir, const struct bp_fuse_group *group, bool *out_is_open);
 
 /* Returns NULL for an operator that code may not name. */
 const struct bp_fuse_member *bp_fuse_member_of(const struct bp_opdef *row);

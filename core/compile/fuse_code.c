@@ -35,6 +35,7 @@ struct encoder {
     uint32_t busy, n_register; /* busy: a bit for each register in use */
     uint32_t truths;           /* a bit for each register of truth values */
     uint32_t dtype;            /* of the first input; BP_BOOL: there is none yet */
+    bool writes;               /* the words of the code, too */
 };
 
 /* Returns the number within the group of the node that computes a value. */
@@ -135,22 +136,24 @@ static bool encoder_step(struct encoder *e, uint32_t i)
     const struct bp_opinfo *op = &node->row->info;
     struct bp_fused_step step = {.from = {BP_FUSED_NONE, BP_FUSED_NONE, BP_FUSED_NONE}};
 
-    memcpy(step.op, op->name, strlen(op->name));
     for (uint32_t k = 0; k < node->n_in; k++)
         if (!encoder_operand(e, bp_ir_same(e->ir, node->in[k]), &step.from[k])) return false;
-    for (uint32_t k = 0; k < op->n_attr; k++)
-        step.number[k] = bp_attr_get(&op->attr[k], node->attrs ? node->attrs : op->defaults);
     encoder_free(e, i);
     if (!encoder_result(e, i)) return false;
+    if (!e->writes) return true;
+    memcpy(step.op, op->name, strlen(op->name));
+    for (uint32_t k = 0; k < op->n_attr; k++)
+        step.number[k] = bp_attr_get(&op->attr[k], node->attrs ? node->attrs : op->defaults);
     step.to = e->place[i];
     bp_fused_put(e->call->word, i, &step);
     return true;
 }
 
-bool bp_fuse_encode(const struct bp_ir *ir, const struct bp_fuse_group *group,
-                    struct bp_fuse_call *out_call)
+static bool fuse_code(const struct bp_ir *ir, const struct bp_fuse_group *group, bool writes,
+                      struct bp_fuse_call *out_call)
 {
-    struct encoder e = {.ir = ir, .group = group, .call = out_call, .dtype = BP_BOOL};
+    struct encoder e = {.ir = ir, .group = group, .call = out_call, .dtype = BP_BOOL,
+                        .writes = writes};
 
     out_call->n_in = out_call->n_out = 0;
     out_call->is_open = false;
@@ -161,4 +164,19 @@ bool bp_fuse_encode(const struct bp_ir *ir, const struct bp_fuse_group *group,
                                              e.truths);
     out_call->n_word = 1 + (size_t)group->n * BP_FUSED_STEP_WORDS;
     return true;
+}
+
+bool bp_fuse_encode(const struct bp_ir *ir, const struct bp_fuse_group *group,
+                    struct bp_fuse_call *out_call)
+{
+    return fuse_code(ir, group, true, out_call);
+}
+
+bool bp_fuse_fits(const struct bp_ir *ir, const struct bp_fuse_group *group, bool *out_is_open)
+{
+    struct bp_fuse_call call;
+    bool fits = fuse_code(ir, group, false, &call);
+
+    if (fits) *out_is_open = call.is_open;
+    return fits;
 }

@@ -169,12 +169,12 @@ static bool group_is_truths(const struct bp_ir *ir, const struct bp_fuse_group *
 static void group_take(struct fuse *f, uint32_t own, uint32_t other)
 {
     struct bp_fuse_group all;
-    struct bp_fuse_call call;
+    bool is_open;
 
     if (!groups_join(f, &f->list[own], &f->list[other], &all) ||
-        !group_is_movable(f, &all, own, other) || !bp_fuse_encode(f->ir, &all, &call))
+        !group_is_movable(f, &all, own, other) || !bp_fuse_fits(f->ir, &all, &is_open))
         return;
-    if (call.is_open && !group_is_truths(f->ir, &all)) return;
+    if (is_open && !group_is_truths(f->ir, &all)) return;
     for (uint32_t i = 0; i < f->list[other].n; i++) f->group[f->list[other].node[i]] = own;
     f->list[other].n = 0;
     f->list[own] = all;

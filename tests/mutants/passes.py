@@ -138,7 +138,7 @@ PASSES = [
     ("other readers may stand before a group", FUSE, "f->order[reader] < place)", "f->order[reader] < 0)", "fuse"),
     ("smaller results are fused", FUSE, " || !is_like(&x->type->view, y)) continue;", ") continue;", "fuse"),
     ("numbers of a group wait for readers of its truth values", FUSE,
-     "    if (call.is_open && !group_is_truths(f->ir, &all)) return;\n", "", "fuse"),
+     "    if (is_open && !group_is_truths(f->ir, &all)) return;\n", "", "fuse"),
     ("the comparisons' operands stay outside", FUSE, "->truths) group_take_compared(f, n);", "->truths) (void)group_take_compared;", "fuse"),
     ("conditions join after values", FUSE, "is_truth(ir, value) != (i < node->n_in)", "is_truth(ir, value) == (i < node->n_in)", "fuse"),
     ("truth values and numbers share registers", FUSE_CODE, "(r < e->n_register && (e->truths >> r & 1) != truth)", "false", "fuse"),
