@@ -15,6 +15,7 @@ struct bp_eager {
     uint32_t n_in, want;
     uint32_t given;    /* bit of each output that the caller preallocated */
     bool in_place;
+    bool sourced; /* the contents of an input may be freed (source.h) */
     uint16_t in_at[BP_PORT_MAX + 1];
     struct bp_tensor *in[BP_FLAT_MAX];   /* NULL: absent */
     struct bp_tensor *out[BP_PORT_MAX];  /* the preallocated outputs */

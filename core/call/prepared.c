@@ -345,6 +345,7 @@ static enum bp_status prepared_create(struct bp_device *device, const struct bp_
                                       struct bp_prepared **out_prepared)
 {
     const uint8_t *want = o->want || o->n_want ? o->want : bp_want_all;
+    struct bp_holds holds = {.n = 0}; /* plans may read constants */
     const struct bp_opdef *row;
     struct bp_invocation inv;
     enum bp_status status;
@@ -362,7 +363,10 @@ static enum bp_status prepared_create(struct bp_device *device, const struct bp_
     inv.prefer = o->step_kernel;
     inv.decompose = o->flags & BP_PREPARE_DECOMPOSE;
     unasked = take_updates(&inv);
-    status = bp_prepared_make(&inv, out_prepared);
+    for (uint32_t i = 0; i < call->n_in && !status; i++)
+        if (call->in[i].at) status = bp_holds_add(&holds, call->in[i].at, call->in[i].n);
+    if (status == BP_OK) status = bp_prepared_make(&inv, out_prepared);
+    bp_holds_end(&holds);
     bp_invocation_finish(&inv);
     if (status) return status;
     (*out_prepared)->unasked = unasked;

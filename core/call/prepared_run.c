@@ -266,6 +266,28 @@ static enum bp_status prepared_add_unasked(const struct bp_prepared *p, struct b
     return BP_OK;
 }
 
+/* Whether the contents of an input may be freed. */
+static bool has_source(struct bp_tensor *const *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (in[i] && in[i]->view.flags & BP_VIEW_CONSTANT && in[i]->buffer->source) return true;
+    return false;
+}
+
+/* Runs while the contents of the inputs are held in memory. */
+static __attribute__((noinline)) enum bp_status
+run_holding(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
+            struct bp_tensor *const *out, const void *attrs)
+{
+    struct bp_holds holds = {.n = 0};
+    enum bp_status status;
+
+    TRY(bp_holds_add(&holds, in, p->n_in));
+    status = run_with(p, stream, in, out, attrs);
+    bp_holds_end(&holds);
+    return status;
+}
+
 enum bp_status bp_prepared_run_slow(struct bp_prepared *p, struct bp_stream *stream,
                                     struct bp_tensor *const *in, size_t n_in,
                                     struct bp_tensor *const *out, size_t n_out, const void *attrs)
@@ -282,5 +304,7 @@ enum bp_status bp_prepared_run_slow(struct bp_prepared *p, struct bp_stream *str
     for (uint32_t i = 0; i < n_out; i++)
         if (out[i]) TRY(bp_prepared_check_output(p, in, out, i));
     TRY(check_constants(p, in));
+    if (__builtin_expect(has_source(in, n_in), 0))
+        return run_holding(p, stream, in, out, attrs);
     return run_with(p, stream, in, out, attrs);
 }

@@ -20,6 +20,7 @@ struct request {
     struct bp_tensor *const *given; /* preallocated outputs, NULL for those to create; NULL: none is
                                        preallocated */
     struct bp_tensor **result;
+    bool held; /* the contents of the inputs are held in memory */
 };
 
 /* Writes the arguments into one list, for the signature. false: an argument is invalid, and the
@@ -44,6 +45,8 @@ static bool call_flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_i
             struct bp_tensor *t = in[port].at[i];
             if (t && (!bp_tensor_is(t) || t->device != e->device)) return false;
             if (!t && kind != BP_PORT_OPT) return false;
+            if (t && __builtin_expect(t->view.flags & BP_VIEW_CONSTANT, 0))
+                e->sourced |= t->buffer->source != NULL;
             e->in[n++] = t;
         }
     }
@@ -183,6 +186,27 @@ static enum bp_status call_with_outputs(const struct request *r, struct bp_prepa
     return status;
 }
 
+static enum bp_status call_kernels(const struct request *r);
+
+/* Runs a call while the contents of its inputs are held in memory. */
+static __attribute__((noinline)) enum bp_status call_holding(const struct request *r)
+{
+    struct bp_holds holds = {.n = 0};
+    const struct bp_opinfo *op = &r->row->info;
+    struct request again = *r;
+    enum bp_status status = BP_OK;
+
+    for (size_t i = 0; r->call->in && i < r->call->n_in && i < op->n_in && !status; i++) {
+        const struct bp_arg *arg = &r->call->in[i]; /* a false number is reported later */
+        if (arg->at && arg->n <= (op->in[i].kind == BP_PORT_VAR ? BP_FLAT_MAX : 1))
+            status = bp_holds_add(&holds, arg->at, arg->n);
+    }
+    again.held = true;
+    if (status == BP_OK) status = call_kernels(&again);
+    bp_holds_end(&holds);
+    return status;
+}
+
 /* Runs a call that needs only kernels, by its signature. */
 static enum bp_status call_cached(const struct request *r)
 {
@@ -197,7 +221,7 @@ static enum bp_status call_cached(const struct request *r)
     e.row = row;
     e.device = stream->device;
     e.want = e.given = 0;
-    e.in_place = false;
+    e.in_place = e.sourced = false;
     for (size_t i = 0; i < r->n_want && i < BP_PORT_MAX; i++)
         e.want |= (uint32_t)(!r->want || r->want[i]) << i;
     if (r->n_want > row->info.n_out || !call_flatten(&e, r->call->in, r->call->n_in) ||
@@ -207,6 +231,7 @@ static enum bp_status call_cached(const struct request *r)
         return bp_error(BP_ERR_INTERNAL, "%s: the arguments are odd, and nothing says why",
                         row->info.name);
     }
+    if (__builtin_expect(e.sourced && !r->held, 0)) return call_holding(r);
     TRY(call_copy_attrs(&e, r->call->attrs, &own));
     e.hash = bp_eager_hash(&e);
     if (__builtin_expect(stream->cache != NULL, 1)) p = bp_cache_find(stream->cache, &e, false);
@@ -224,6 +249,7 @@ static enum bp_status call_uncached(const struct request *r)
     struct bp_prepared *p;
     enum bp_status status;
 
+    if (!r->held) return call_holding(r);
     TRY(bp_stream_check_calls(r->stream));
     TRY(call_prepare(r, 0, &p));
     e.attrs = p->attrs;
@@ -399,7 +425,8 @@ static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opde
                                     struct bp_tensor *const *given, struct bp_tensor **result)
 {
     if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
-        struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result};
+        struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result,
+                            false};
         return r.stream->watcher && !r.stream->watched ? call_watched(&r) : call_execute(&r);
     }
     if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return call_refuse_scope(scope);

@@ -2,6 +2,7 @@
 /* comm_ops.c: implements the app's calls of a communicator: checks their arguments by the table
  * bp_call_traits_of, and submits them. */
 #include "comm.h"
+#include "../memory/source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static enum bp_status comm_check_tensor(const char *call, const char *what,
                         "%s: %s is not row-major without gaps: copy it to such a tensor first "
                         "(bp_tensor_copy)",
                         call, what);
-    return BP_OK;
+    return bp_buffer_keep_contents(t->buffer);
 }
 
 static uint64_t width_of(const struct bp_tensor *t)

@@ -7,10 +7,12 @@
 
 /* ---- whether the schedule fits ---- */
 
+/* The contents of an input that has a source may be freed: calls of nodes hold them. */
 static bool input_fits(const struct bp_schedule *s, const struct bp_tensor *t)
 {
     return t->device == s->device && !(t->view.flags & BP_VIEW_STRIDED) &&
-           t->view.space == BP_SPACE_DEVICE;
+           t->view.space == BP_SPACE_DEVICE &&
+           !(t->view.flags & BP_VIEW_CONSTANT && t->buffer->source);
 }
 
 static bool may_write(const struct bp_tensor *t)

@@ -2,6 +2,7 @@
 /* buffer.c: allocates, shares and frees buffers, records their users, and initializes and frees the
  * memory of a device. */
 #include "pool.h"
+#include "source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,8 +97,10 @@ void bp_buffer_release(struct bp_buffer *buffer)
         atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
         return;
     if (__builtin_expect(
-            atomic_load_explicit(&buffer->access, memory_order_relaxed) == BP_ACCESS_FROZEN, 0))
+            atomic_load_explicit(&buffer->access, memory_order_relaxed) == BP_ACCESS_FROZEN, 0)) {
         buffer->device->invalidate_calls(buffer->device, buffer->id);
+        if (buffer->source) bp_source_destroy(buffer);
+    }
     if (!pool) {
         buffer_release_imported(buffer);
         return;

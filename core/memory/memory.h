@@ -16,7 +16,7 @@ enum bp_access {
 
 /* Bytes for a tensor inside its buffer, with room to align it to a cache line. They also make the
  * size of struct bp_buffer a multiple of a line. */
-enum { BP_STORAGE_ROOM = 256 + 64 + 8 };
+enum { BP_STORAGE_ROOM = 256 + 64 };
 
 /* An address as kernels and copies receive it: the handle of the segment, and the address or offset
  * in the segment. {NULL, NULL}: the buffer has 0 bytes. */
@@ -44,6 +44,8 @@ struct bp_buffer {
                                     it, and the lock is the device's */
     struct bp_device *device;  /* live buffers of its pools keep it alive; imported memory: a
                                   reference */
+    struct bp_source *source;  /* of frozen memory whose contents may be freed (source.h), or NULL;
+                                  it stays until the buffer has no references */
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
                                            lines */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlpack.c: exchanges tensors with other libraries by DLPack, without copies. */
 #include "tensor.h"
+#include "../memory/source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -115,7 +116,8 @@ static enum bp_status dlpack_check_export(const char *call, const struct bp_tens
         return bp_error(BP_ERR_UNSUPPORTED,
                         "%s: the tensor is in memory space %u, expected %s's own (%d); copy it",
                         call, t->buffer->space, t->device->name, BP_SPACE_DEVICE);
-    return find_code(call, t->view.dtype, out_code);
+    TRY(find_code(call, t->view.dtype, out_code));
+    return bp_buffer_keep_contents(t->buffer);
 }
 
 static bool is_read_only(const struct bp_tensor *t)

@@ -2,6 +2,7 @@
 /* tensor.c: creates and destroys tensors, returns their properties, and checks whether a tensor may
  * be written; view.c has the views. */
 #include "tensor.h"
+#include "../memory/source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
         .space = (uint8_t)t->buffer->space,
         .device = (uint16_t)t->device->index,
     };
-    t->sig = bp_tensor_signature(t->device, &t->view);
+    t->sig = bp_tensor_full_signature(t);
 }
 
 void bp_tensor_set_place(struct bp_tensor *t, struct bp_buffer *buffer, uint64_t offset)
@@ -62,7 +63,7 @@ void bp_tensor_set_place(struct bp_tensor *t, struct bp_buffer *buffer, uint64_t
     if ((t->view.flags & BP_VIEW_CONSTANT) != frozen || t->view.space != buffer->space) {
         t->view.flags = (uint8_t)((t->view.flags & ~(uint32_t)BP_VIEW_CONSTANT) | frozen);
         t->view.space = buffer->space;
-        t->sig = bp_tensor_signature(t->device, &t->view);
+        t->sig = bp_tensor_full_signature(t);
     }
     if (buffer != before) bp_buffer_release(before);
 }
@@ -415,6 +416,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_device_synchronize(tensor->device));
+    TRY(bp_buffer_keep_contents(tensor->buffer));
     if (atomic_load(&tensor->buffer->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
     *out_data = host_data(tensor);
     return BP_OK;
@@ -447,6 +449,15 @@ uint64_t bp_view_span(const struct bp_view *view)
     return (uint64_t)(last + 1) * (bp_dtype_bits(view->dtype) / 8);
 }
 
+static void describe_source(const struct bp_tensor *t, struct bp_tensor_info *info)
+{
+    bool dropped, kept;
+
+    bp_source_describe(t->buffer, &kept, &dropped, &info->restores);
+    info->dropped = dropped;
+    if (!kept) info->data = NULL;
+}
+
 enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_info *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -462,6 +473,7 @@ enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_inf
     info.contiguous = !(tensor->view.flags & BP_VIEW_STRIDED);
     if (tensor->graph) return bp_info_fill(out, &info, sizeof info);
     info.data = is_mapped(tensor) ? host_data(tensor) : NULL;
+    if (tensor->buffer->source) describe_source(tensor, &info);
     info.space = tensor->buffer->space;
     info.offset = tensor->offset;
     info.buffer = tensor->buffer->id;

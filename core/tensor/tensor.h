@@ -90,6 +90,22 @@ static inline uint64_t bp_tensor_signature(const struct bp_device *device,
     return bp_view_signature(view) ^ device->signature;
 }
 
+/* The signature of a tensor, which no prepared call has if its contents may be freed (source.h). */
+static inline uint64_t bp_tensor_full_signature(const struct bp_tensor *t)
+{
+    return bp_tensor_signature(t->device, &t->view) ^ (t->buffer->source != NULL);
+}
+
+/* restore.c: keeps the contents of the tensors of a call in memory while it runs. Handles that are
+ * no tensors are passed over. bp_holds_add holds nothing if it fails. */
+enum { BP_HOLDS_MAX = 256 }; /* BP_FLAT_MAX: the most inputs of a call */
+struct bp_holds {
+    struct bp_buffer *buffer[BP_HOLDS_MAX];
+    uint32_t n;
+};
+enum bp_status bp_holds_add(struct bp_holds *holds, struct bp_tensor *const *tensor, size_t n);
+void bp_holds_end(struct bp_holds *holds);
+
 /* The position of a tensor's elements: element (i0, i1, ...) is offset + i0 * stride[0] + ...
  * elements after a point that the context names. */
 struct bp_extents {

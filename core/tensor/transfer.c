@@ -9,6 +9,7 @@
  * than moving everything between the first and the last element, the whole span is copied through
  * host memory. */
 #include "tensor.h"
+#include "../memory/source.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -200,8 +201,14 @@ enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tenso
 enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
                               uint64_t size)
 {
+    enum bp_status status;
+
     TRY(check_host("bp_tensor_read", stream, tensor, host, size));
-    return size ? bp_transfer_read(stream, tensor, host) : BP_OK;
+    if (!size) return BP_OK;
+    TRY(bp_buffer_hold_contents(tensor->buffer));
+    status = bp_transfer_read(stream, tensor, host);
+    bp_buffer_end_hold(tensor->buffer);
+    return status;
 }
 
 static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst,
@@ -423,8 +430,16 @@ static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *d
 enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
                               struct bp_tensor *src)
 {
+    enum bp_status status;
+
     TRY(check_copy(stream, dst, src));
     if (!dst->view.count) return BP_OK;
-    if (dst->device == src->device) return transfer_copy_within(stream, dst, src);
-    return copy_between(stream, dst, src);
+    if (dst->device != src->device) {
+        TRY(bp_buffer_keep_contents(src->buffer)); /* the copy may end later */
+        return copy_between(stream, dst, src);
+    }
+    TRY(bp_buffer_hold_contents(src->buffer));
+    status = transfer_copy_within(stream, dst, src);
+    bp_buffer_end_hold(src->buffer);
+    return status;
 }

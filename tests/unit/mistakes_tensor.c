@@ -52,6 +52,26 @@ static uint64_t tensor_freeze(const union value *a)
     return bp_tensor_freeze(a[0].p);
 }
 
+static enum bp_status source_write(void *ctx, void *data, uint64_t bytes)
+{
+    (void)ctx, (void)data, (void)bytes;
+    return BP_OK;
+}
+
+static const struct bp_tensor_source source = {sizeof source, source_write, NULL, NULL};
+static const struct bp_tensor_source silent = {sizeof silent, NULL, NULL, NULL};
+static const struct bp_tensor_source short_source = {8, source_write, NULL, NULL};
+
+static uint64_t tensor_set_source(const union value *a)
+{
+    return bp_tensor_set_source(a[0].p, a[1].cp);
+}
+
+static uint64_t tensor_restore(const union value *a)
+{
+    return bp_tensor_restore(a[0].p);
+}
+
 static uint64_t tensor_map(const union value *a)
 {
     return bp_tensor_map(a[0].p, a[1].p);
@@ -115,6 +135,8 @@ static const struct function functions[] = {
     {"bp_tensor_expand", tensor_expand,
      {HANDLE(T_TENSOR), NUMBER(3), POINTER(SHAPE(5, 2, 3)), OUT_OF(T_TENSOR)}},
     {"bp_tensor_freeze", tensor_freeze, {GIVEN(T_TENSOR, T_FROZEN)}},
+    {"bp_tensor_set_source", tensor_set_source, {GIVEN(T_TENSOR, T_FROZEN), POINTER(&source)}},
+    {"bp_tensor_restore", tensor_restore, {GIVEN(T_TENSOR, T_FROZEN)}},
     {"bp_tensor_map", tensor_map, {HANDLE(T_TENSOR), OUT_OF(T_NONE)}},
     {"bp_tensor_destroy", tensor_destroy, {HANDLE_OR(T_TENSOR, T_SYMBOL)}, RETURNS_NOTHING},
     {"bp_tensor_get_info", tensor_info,
@@ -154,6 +176,15 @@ static const struct mistake mistakes[] = {
     {"bp_tensor_expand", "a value of a graph", BP_ERR_INVALID, "value of a graph",
      {USE(1, T_SYMBOL)}},
     {"bp_tensor_freeze", "a value of a graph", BP_ERR_INVALID, "value of a graph",
+     {USE(1, T_SYMBOL)}},
+    {"bp_tensor_set_source", "a value of a graph", BP_ERR_INVALID, "value of a graph",
+     {USE(1, T_SYMBOL)}},
+    {"bp_tensor_set_source", "a tensor that may be written", BP_ERR_INVALID, "bp_tensor_freeze",
+     {USE(1, T_SPARE)}},
+    {"bp_tensor_set_source", "no function", BP_ERR_INVALID, "write is NULL", {PUT(2, &silent)}},
+    {"bp_tensor_set_source", "a size that is not set", BP_ERR_INVALID, "size is 8",
+     {PUT(2, &short_source)}},
+    {"bp_tensor_restore", "a value of a graph", BP_ERR_INVALID, "value of a graph",
      {USE(1, T_SYMBOL)}},
     {"bp_tensor_map", "a value of a graph", BP_ERR_INVALID, "value of a graph",
      {USE(1, T_SYMBOL)}},

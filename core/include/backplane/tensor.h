@@ -133,6 +133,41 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
  * BP_VIEW_CONSTANT. Freezing cannot be undone. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
 
+/* A function of the tensor's owner that writes the contents of a frozen tensor again. */
+struct bp_tensor_source { /* parameters: set size */
+    size_t size;
+
+    /* Writes all elements, dense in row-major order: the contents that the tensor had when it was
+     * frozen. A failure is returned by the call that needs the contents, with the message of
+     * bp_error_set. Called on any thread, also by several threads for several tensors, under locks:
+     * it must call no other function of this API. */
+    enum bp_status (*write)(void *ctx, void *data, uint64_t bytes);
+
+    /* Called once, when `write` will not be called again; NULL: nothing. */
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+/* Allows the core to free the memory of a frozen tensor's contents while compiled programs read
+ * only copies of them that their kernels have packed; `source` writes the contents again before
+ * anything reads them. Programs for other shapes find the packed copies and need no contents.
+ *
+ * The tensor may be used as before, with one exception: bp_tensor_get_info returns no address.
+ * bp_tensor_map, an export and a communicator make the contents stay for good, as bp_tensor_restore
+ * does. bp_tensor_info reports whether the contents are freed.
+ *
+ * The call only permits: contents stay, and `release` is called at once, if the device cannot free
+ * them, if they have less than 64 KiB, if the tensor has strides, or if views or a buffer's handle
+ * share its memory. No other thread may use the tensor during the call.
+ *
+ * BP_ERR_INVALID: the tensor is not frozen, or write is NULL; `release` is then not called. */
+BP_API enum bp_status bp_tensor_set_source(struct bp_tensor *tensor,
+                                           const struct bp_tensor_source *source);
+
+/* Writes freed contents again and keeps them from now on; the source is released. Does nothing for
+ * a tensor without a source. Fails as the source's function does. */
+BP_API enum bp_status bp_tensor_restore(struct bp_tensor *tensor);
+
 /* Returns the address of the tensor's first element (NULL: the tensor has no elements), for the
  * host to use with the strides of bp_tensor_get_info. BLOCKS until all work on the tensor's device
  * has ended.
@@ -159,7 +194,7 @@ struct bp_tensor_info { /* output struct */
     int64_t count;                 /* number of elements */
     uint64_t bytes;                /* bytes of count elements without gaps */
     void *data;                    /* address of the first element; NULL unless the host may access
-                                      it there */
+                                      it there, and for tensors with a source */
     uint32_t dtype, rank;
     uint32_t contiguous;           /* 1: row-major without gaps */
     uint32_t space;                /* enum bp_space: the kind of memory */
@@ -169,6 +204,9 @@ struct bp_tensor_info { /* output struct */
                                      process has */
     uint64_t version;              /* of the buffer: increases with each write by this API */
     uint32_t frozen;               /* 1: contents do not change any more */
+    uint32_t dropped;              /* 1: the memory of the contents is freed at the moment
+                                      (bp_tensor_set_source) */
+    uint32_t restores;             /* how often the source has written the contents again */
 };
 BP_API enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_info *out);
 
