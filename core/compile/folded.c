@@ -112,7 +112,7 @@ static bool may_empty(const struct folded *f)
 
     return !f->empty && f->unread == f->users && folded_bytes(t) >= DISCARD_MIN &&
            !(t->view.flags & BP_VIEW_STRIDED) && atomic_load(&t->refs) == f->users + 1 &&
-           atomic_load(&t->buffer->refs) == 1;
+           atomic_load(&t->buffer->refs) == 1 && !t->buffer->source;
 }
 
 bool bp_folded_end_reads(const struct bp_tensor *tensor)

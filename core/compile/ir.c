@@ -5,6 +5,8 @@
 #include "folded.h"
 #include "templates.h"
 
+#include "../memory/source.h"
+
 #include "../call/prepared.h"
 
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static enum bp_status copy_value(struct bp_ir *ir, const struct bp_graph *g, uin
                                .root = v};
     if (!to->type) return ir_no_memory();
     bp_typed_view_init(to->type, &g->value[v].type->view);
-    if (g->value[v].constant) to->constant = bp_tensor_retain(g->value[v].constant);
+    if (g->value[v].constant) bp_ir_set_constant(to, bp_tensor_retain(g->value[v].constant));
     ir->n_value = v + 1;
     return BP_OK;
 }
@@ -176,15 +178,35 @@ enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *devi
     return status;
 }
 
+void bp_ir_set_constant(struct bp_ir_value *value, struct bp_tensor *constant)
+{
+    value->constant = constant;
+    value->sourced = constant->buffer && constant->buffer->source;
+    if (value->sourced) bp_source_use(constant->buffer);
+}
+
+static void drop_constant(struct bp_ir_value *value)
+{
+    if (value->folded) bp_folded_release(value->constant, value->unread);
+    if (value->sourced) bp_source_release(value->constant->buffer, value->unread);
+    bp_tensor_destroy(value->constant);
+    value->folded = value->sourced = value->unread = false;
+    value->constant = NULL;
+}
+
+void bp_ir_forget_constant(struct bp_ir_value *value)
+{
+    if (value->sourced && !value->unread) {
+        bp_source_end_reads(value->constant->buffer);
+        bp_source_release(value->constant->buffer, true);
+        value->sourced = false;
+    }
+    drop_constant(value);
+}
+
 void bp_ir_drop_constants(struct bp_ir *ir)
 {
-    for (uint32_t v = 0; v < ir->n_value; v++) {
-        struct bp_ir_value *value = &ir->value[v];
-        if (value->folded) bp_folded_release(value->constant, value->unread);
-        bp_tensor_destroy(value->constant);
-        value->folded = value->unread = false;
-        value->constant = NULL;
-    }
+    for (uint32_t v = 0; v < ir->n_value; v++) drop_constant(&ir->value[v]);
 }
 
 void bp_ir_drop_graph(struct bp_ir *ir)

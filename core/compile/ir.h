@@ -27,7 +27,8 @@ struct bp_ir_value {
     bool updated;               /* of a root: a node updates its memory */
     bool returned;              /* of a root: an output of the graph lies in its memory */
     bool folded;                /* a constant that the compiler computed: see folded.h */
-    bool unread;                /* a folded constant that launches do not read */
+    bool sourced;               /* a constant whose contents may be freed: see source.h */
+    bool unread;                /* a folded or sourced constant that launches do not read */
     bool read;                  /* passes have read the contents of the constant */
     struct bp_tensor *constant; /* a reference */
 };
@@ -79,6 +80,10 @@ struct bp_ir {
 enum bp_status bp_ir_create(const struct bp_graph *graph, struct bp_device *device,
                             struct bp_ir **out_ir);
 void bp_ir_destroy(struct bp_ir *ir);
+/* Makes a value the user of a constant. Takes over the reference. */
+void bp_ir_set_constant(struct bp_ir_value *value, struct bp_tensor *constant);
+/* Drops the reference to a constant that the program does not read any more. */
+void bp_ir_forget_constant(struct bp_ir_value *value);
 /* Drops the references to constants. The representation can be described and destroyed only. */
 void bp_ir_drop_constants(struct bp_ir *ir);
 /* Frees the graph that bp_ir_return_graph keeps. */

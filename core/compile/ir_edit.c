@@ -132,8 +132,8 @@ static void splice_values(struct splice *s, const uint32_t *in, const uint32_t *
         *to = (struct bp_ir_value){.type = g->value[v].type,
                                    .kind = g->value[v].kind,
                                    .same = ir->n_value,
-                                   .root = ir->n_value,
-                                   .constant = g->value[v].constant};
+                                   .root = ir->n_value};
+        if (g->value[v].constant) bp_ir_set_constant(to, g->value[v].constant);
         g->value[v].type = NULL;
         g->value[v].constant = NULL;
         s->value[v] = ir->n_value++;

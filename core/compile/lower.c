@@ -3,6 +3,7 @@
  * types that its inputs will have, and lists the launches of the prepared calls. */
 #include "lower.h"
 
+#include "../memory/source.h"
 #include "folded.h"
 #include "templates.h"
 #include "tuner.h"
@@ -340,7 +341,7 @@ static void choose_row(struct bp_lowering *l)
     if (row) l->inv->prefer = row;
 }
 
-/* Ends the reads of folded constants that only this call reads, of which its plan has a copy. The
+/* Ends the reads of constants that only this call reads, of which its plan has a copy. The
  * steps of other calls read them in more than one launch. */
 static void end_reads(const struct bp_lowering *l, const struct bp_node *node,
                       const struct bp_prepared *p)
@@ -352,9 +353,21 @@ static void end_reads(const struct bp_lowering *l, const struct bp_node *node,
         struct bp_ir_value *value;
         if (node->in[i] == BP_NO_VALUE || !(p->step->plan.unread >> i & 1)) continue;
         value = &ir->value[bp_ir_same(ir, node->in[i])];
-        if (value->folded && value->uses == 1 && !value->returned && !value->updated)
-            value->unread = bp_folded_end_reads(value->constant);
+        if (!value->folded && !value->sourced) continue;
+        if (value->uses != 1 || value->returned || value->updated) continue;
+        value->unread = true;
+        if (value->folded) bp_folded_end_reads(value->constant);
+        if (value->sourced) bp_source_end_reads(value->constant->buffer);
     }
+}
+
+/* Makes sure of the contents that launches read, which may have been freed for another program. */
+static enum bp_status fill_constants(const struct bp_ir *ir)
+{
+    for (uint32_t v = 0; v < ir->n_value; v++)
+        if (ir->value[v].sourced && ir->value[v].uses && !ir->value[v].unread)
+            TRY(bp_source_fill(ir->value[v].constant->buffer));
+    return BP_OK;
 }
 
 static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *node)
@@ -480,6 +493,7 @@ static enum bp_status lower_all(struct bp_lowering *l)
     }
     TRY(find_results(l));
     TRY(list_roots(l->schedule));
+    TRY(fill_constants(ir));
     return bp_schedule_plan_memory(l->schedule);
 }
 

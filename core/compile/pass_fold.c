@@ -168,7 +168,7 @@ static void fold_value(struct folding *f, const struct bp_node *node, uint32_t i
     key_of_node(f, node, i, &f->key[v]);
     bp_folded_keep(f->stream->device, &f->key[v], t);
     value->kind = BP_VALUE_CONSTANT;
-    value->constant = t;
+    bp_ir_set_constant(value, t);
     value->folded = true;
 }
 
@@ -220,7 +220,7 @@ static void set_found(struct folding *f, const struct bp_node *node, struct bp_t
         if (v == BP_NO_VALUE) continue;
         key_of_node(f, node, i, &f->key[v]);
         f->ir->value[v].kind = BP_VALUE_CONSTANT;
-        f->ir->value[v].constant = out[i];
+        bp_ir_set_constant(&f->ir->value[v], out[i]);
         f->ir->value[v].folded = true;
     }
 }
@@ -246,11 +246,7 @@ static void drop_unread(struct bp_ir *ir)
 {
     for (uint32_t v = 0; v < ir->n_value; v++) {
         struct bp_ir_value *value = &ir->value[v];
-        if (!value->constant || value->uses) continue;
-        if (value->folded) bp_folded_release(value->constant, false);
-        value->folded = false;
-        bp_tensor_destroy(value->constant);
-        value->constant = NULL;
+        if (value->constant && !value->uses) bp_ir_forget_constant(value);
     }
 }
 

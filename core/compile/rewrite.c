@@ -3,6 +3,7 @@
 #include "rewrite.h"
 
 #include "../call/prepared.h"
+#include "../memory/source.h"
 #include "schedule.h"
 
 #include <math.h>
@@ -168,7 +169,8 @@ static bool constant_data(const struct bp_ir *ir, uint32_t value, int64_t most,
         return false;
     ir->value[value].read = true;
     *out_data = t->view.data;
-    if (t->device->host_visible && !(t->view.flags & BP_VIEW_STRIDED)) return true;
+    if (t->device->host_visible && !(t->view.flags & BP_VIEW_STRIDED))
+        return bp_buffer_hold_contents(t->buffer) == BP_OK;
     *out_data = *out_copy = malloc((size_t)t->view.count * 8 + 1);
     if (*out_copy && copy_constant(t, *out_copy)) return true;
     free(*out_copy);
@@ -176,17 +178,24 @@ static bool constant_data(const struct bp_ir *ir, uint32_t value, int64_t most,
     return false;
 }
 
+/* Ends the reading of what constant_data has found. */
+static void constant_end(const struct bp_tensor *t, void *copy)
+{
+    if (!copy) bp_buffer_end_hold(t->buffer);
+    free(copy);
+}
+
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
 {
     const struct bp_tensor *t = ir->value[value].constant;
     const void *data;
     void *copy;
-    bool found = constant_data(ir, value, most, &data, &copy);
 
-    for (int64_t i = 0; found && i < t->view.count; i++)
+    if (!constant_data(ir, value, most, &data, &copy)) return false;
+    for (int64_t i = 0; i < t->view.count; i++)
         out[i] = element_as_double(data, t->view.dtype, i);
-    free(copy);
-    return found;
+    constant_end(t, copy);
+    return true;
 }
 
 bool bp_ir_read_alike(const struct bp_ir *ir, uint32_t value, int64_t most, double *out)
@@ -194,12 +203,15 @@ bool bp_ir_read_alike(const struct bp_ir *ir, uint32_t value, int64_t most, doub
     const struct bp_tensor *t = ir->value[value].constant;
     const void *data;
     void *copy;
-    bool alike = constant_data(ir, value, most, &data, &copy) && t->view.count;
-    double first = alike ? element_as_double(data, t->view.dtype, 0) : 0;
+    double first = 0;
+    bool alike;
 
+    if (!constant_data(ir, value, most, &data, &copy)) return false;
+    alike = t->view.count > 0;
+    if (alike) first = element_as_double(data, t->view.dtype, 0);
     for (int64_t i = 1; alike && i < t->view.count; i++)
         alike = element_as_double(data, t->view.dtype, i) == first;
-    free(copy);
+    constant_end(t, copy);
     if (alike) *out = first;
     return alike;
 }

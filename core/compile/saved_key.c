@@ -2,6 +2,7 @@
 /* saved_key.c: computes the keys of saved programs. */
 #include "saved.h"
 
+#include "../memory/source.h"
 #include "../plugin/entry.h"
 
 #include <dlfcn.h>
@@ -121,7 +122,9 @@ enum bp_status bp_saved_contents(struct bp_tensor *t, struct bp_digest *out_dige
     void *copy;
 
     if (t->device->host_visible && !(t->view.flags & BP_VIEW_STRIDED)) {
+        TRY(bp_buffer_hold_contents(t->buffer));
         bp_digest_add(&d, t->view.data, (size_t)bytes);
+        bp_buffer_end_hold(t->buffer);
         *out_digest = d;
         return BP_OK;
     }

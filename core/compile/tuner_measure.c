@@ -2,6 +2,7 @@
 /* tuner_measure.c: times the kernel rows that take a call (tuner.h). */
 #include "tuner.h"
 
+#include "../memory/source.h"
 #include "../plugin/entry.h"
 
 #include <stdlib.h>
@@ -99,6 +100,7 @@ static bool measure_operands(struct measurement *m)
         m->list[i] = &m->view[i];
         if (i < p->n_in && m->inv->constant[i].id) {
             m->view[i] = *m->inv->in[i];
+            if (bp_source_fill_number(m->inv->constant[i].id)) return false;
             continue;
         }
         bytes = bp_view_span(&m->view[i]);

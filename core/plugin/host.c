@@ -2,6 +2,7 @@
 /* host.c: implements the services that the core provides to a plugin; ctx is the plugin's entry. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
+#include "../memory/source.h"
 #include "loader.h"
 #include <string.h>
 
@@ -51,6 +52,12 @@ static void host_release(void *ctx, void *memory, size_t size)
     if (memory) bp_core_free(entry->core, memory, size ? size : 1);
 }
 
+static enum bp_status host_constant_read(void *ctx, uint64_t constant)
+{
+    (void)ctx;
+    return constant ? bp_source_fill_number(constant) : BP_OK;
+}
+
 void bp_host_init(struct bp_plugin_entry *entry)
 {
     entry->host = (struct bp_host){
@@ -63,5 +70,6 @@ void bp_host_init(struct bp_plugin_entry *entry)
         .allocate = host_allocate,
         .release = host_release,
         .app_memory = entry->core->allocator.allocate != bp_allocator_default.allocate,
+        .constant_read = host_constant_read,
     };
 }

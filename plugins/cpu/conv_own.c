@@ -161,7 +161,15 @@ enum bp_status cpu_conv_own_prepare(void *self, const struct bp_prep *prep, stru
         if (p) host->release(host->ctx, p, sizeof *p);
         return bp_fail(host, BP_ERR_MEMORY, "cpu: no memory for a plan of conv");
     }
-    if (made.packed) own_pack(&made, w->data, made.packed);
+    if (made.packed) {
+        enum bp_status status = cpu_constant_read(self, prep, 1);
+        if (status) {
+            host->release(host->ctx, made.packed, made.bytes);
+            host->release(host->ctx, p, sizeof *p);
+            return status;
+        }
+        own_pack(&made, w->data, made.packed);
+    }
     *p = made;
     out->plan = p;
     out->bytes = sizeof *p + (made.packed ? made.bytes : 0);

@@ -36,6 +36,8 @@ enum bp_status cpu_memory_allocate(void *self, uint32_t device, uint32_t space, 
 void cpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
 enum bp_status cpu_memory_discard(void *self, uint32_t device, uint32_t space,
                                   const struct bp_memory *memory, uint64_t offset, uint64_t size);
+/* Makes sure of the contents of a constant input, before prepare reads them. */
+enum bp_status cpu_constant_read(const struct cpu *self, const struct bp_prep *prep, int input);
 enum bp_status cpu_memory_info(void *self, uint32_t device, uint64_t *out_free,
                                uint64_t *out_total);
 enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,

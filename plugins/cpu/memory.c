@@ -135,6 +135,14 @@ enum bp_status cpu_memory_discard(void *p, uint32_t device, uint32_t space,
     return BP_OK;
 }
 
+enum bp_status cpu_constant_read(const struct cpu *self, const struct bp_prep *prep, int input)
+{
+    const struct bp_host *host = self->host;
+
+    if (!prep->constant || !BP_HAS(host, constant_read) || !host->constant_read) return BP_OK;
+    return host->constant_read(host->ctx, prep->constant[input]);
+}
+
 enum bp_status cpu_memory_export(void *p, uint32_t device, uint32_t space,
                                  const struct bp_memory *memory, int32_t *out_fd,
                                  uint64_t *out_offset)

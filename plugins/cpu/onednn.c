@@ -266,38 +266,47 @@ static bool onednn_fill(struct cpu *self, const struct plan *plan, const struct 
     return good;
 }
 
+static enum bp_status onednn_no_memory(const struct cpu *self)
+{
+    return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN");
+}
+
 /* The lock also waits for a pack that another thread is filling. */
-static bool onednn_pack_weights(struct cpu *self, struct plan *plan, struct tensor *t,
-                                const struct bp_prep *prep, int input)
+static enum bp_status onednn_pack_weights(struct cpu *self, struct plan *plan, struct tensor *t,
+                                          const struct bp_prep *prep, int input)
 {
     const struct onednn *dnnl = onednn_opened();
     struct onednn_pack like = {.from = prep->in[input]->data, .lies = t->lies, .wants = t->wants,
                                .bytes = t->bytes};
-    bool good = true;
+    enum bp_status status = BP_OK;
 
     if (prep->constant) like.constant = prep->constant[input];
     pthread_mutex_lock(&self->packs_lock);
     t->pack = onednn_pack_find(self, &like);
-    if (!t->pack) {
+    if (!t->pack) status = cpu_constant_read(self, prep, input);
+    if (!t->pack && !status) {
         t->pack = onednn_pack_make(self, &like);
-        good = t->pack && onednn_fill(self, plan, t, prep->in[input]->data);
-        if (t->pack && !good) t->pack->constant = 0; /* no other plan may use it */
+        if (!t->pack || !onednn_fill(self, plan, t, prep->in[input]->data))
+            status = onednn_no_memory(self);
+        if (t->pack && status) t->pack->constant = 0; /* no other plan may use it */
         plan->packed += t->bytes;
     }
     pthread_mutex_unlock(&self->packs_lock);
     dnnl->dnnl_primitive_destroy(t->reorder);
     t->reorder = NULL;
-    return good;
+    return status;
 }
 
-static bool pack_constants(struct cpu *self, struct plan *plan, const struct bp_prep *prep,
-                           const struct onednn_recipe *recipe)
+static enum bp_status pack_constants(struct cpu *self, struct plan *plan,
+                                     const struct bp_prep *prep,
+                                     const struct onednn_recipe *recipe)
 {
-    for (int i = 0; i < plan->tensors; i++)
-        if (recipe->slot[i].constant && plan->tensor[i].reorder &&
-            !onednn_pack_weights(self, plan, &plan->tensor[i], prep, i))
-            return false;
-    return true;
+    enum bp_status status = BP_OK;
+
+    for (int i = 0; i < plan->tensors && !status; i++)
+        if (recipe->slot[i].constant && plan->tensor[i].reorder)
+            status = onednn_pack_weights(self, plan, &plan->tensor[i], prep, i);
+    return status;
 }
 
 static bool onednn_attr_create(const struct onednn *dnnl, dnnl_primitive_attr_t *out)
@@ -343,18 +352,17 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
     }
     struct cpu_team_setting before = cpu_team_begin(made.width); /* oneDNN divides work here */
     bool good = plan_init(dnnl, &made, recipe, attr, plain);
-    bool room = !good || pack_constants(self, &made, prep, recipe);
+    enum bp_status status = good ? pack_constants(self, &made, prep, recipe) : BP_ERR_UNSUPPORTED;
     cpu_team_end(before);
     dnnl->dnnl_primitive_attr_destroy(attr);
     dnnl->dnnl_primitive_attr_destroy(plain);
 
     struct plan *plan = NULL;
-    if (good && room)
+    if (status == BP_OK)
         plan = self->host->allocate(self->host->ctx, sizeof *plan, _Alignof(struct plan));
     if (!plan) {
         plan_finish(self, &made);
-        if (!good) return BP_ERR_UNSUPPORTED;
-        return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for a plan of oneDNN");
+        return status ? status : onednn_no_memory(self);
     }
     *plan = made;
     out->plan = plan;

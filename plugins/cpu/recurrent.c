@@ -118,13 +118,15 @@ static void recurrent_pack_biases(const struct recurrent_call *c, const struct r
 static enum bp_status recurrent_plan_pack(struct cpu *self, struct recurrent_plan *p,
                                           const struct bp_prep *prep)
 {
+    enum bp_status status = BP_OK;
     struct recurrent_key key;
 
     if (!recurrent_is_constant(&p->call, prep, &key)) return BP_OK;
     key.lanes = UNITS;
     pthread_mutex_lock(&self->packs_lock);
     p->pack = recurrent_pack_find(self, &key);
-    if (!p->pack) {
+    if (!p->pack) status = recurrent_constants_read(self, &p->call, prep);
+    if (!p->pack && !status) {
         p->pack = recurrent_pack_make(self, &key, sizeof(acc) * (uint64_t)p->parts.all);
         if (p->pack) {
             p->packed = p->pack->bytes;
@@ -133,7 +135,9 @@ static enum bp_status recurrent_plan_pack(struct cpu *self, struct recurrent_pla
         }
     }
     pthread_mutex_unlock(&self->packs_lock);
-    return p->pack ? BP_OK : BP_ERR_MEMORY;
+    if (p->pack || status) return status;
+    return bp_fail(self->host, BP_ERR_MEMORY, "cpu: no memory for the weights of %s",
+                   prep->kernel->op);
 }
 
 /* Whether weights are used for so few rows that packing would take longer than the products, and
@@ -196,7 +200,7 @@ enum bp_status NAME(recurrent_prepare)(void *self, const struct bp_prep *prep, s
     status = recurrent_plan_pack(cpu, p, prep);
     if (status != BP_OK) {
         cpu_recurrent_destroy(self, prep->kernel, p);
-        return bp_fail(host, status, "cpu: no memory for the weights of %s", prep->kernel->op);
+        return status;
     }
     p->plain = !p->pack && recurrent_is_plain(&p->call, prep);
     if (recurrent_declines(p)) {

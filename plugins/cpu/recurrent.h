@@ -84,5 +84,8 @@ uint64_t recurrent_weights(const struct recurrent_call *call);
 struct recurrent_pack *recurrent_pack_find(struct cpu *self, const struct recurrent_key *key);
 struct recurrent_pack *recurrent_pack_make(struct cpu *self, const struct recurrent_key *key,
                                            uint64_t bytes);
+/* Makes sure of the contents of all weights, before they are packed. */
+enum bp_status recurrent_constants_read(const struct cpu *self, const struct recurrent_call *call,
+                                        const struct bp_prep *prep);
 
 #endif

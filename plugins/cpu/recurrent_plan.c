@@ -125,6 +125,21 @@ bool recurrent_is_constant(const struct recurrent_call *call, const struct bp_pr
     return true;
 }
 
+enum bp_status recurrent_constants_read(const struct cpu *self, const struct recurrent_call *call,
+                                        const struct bp_prep *prep)
+{
+    const int port[RECURRENT_WEIGHTS] = {call->w, call->r, call->bias, call->recurrent_bias,
+                                         call->peephole};
+
+    for (int i = 0; i < RECURRENT_WEIGHTS; i++) {
+        enum bp_status status = port[i] < 0 || !prep->in[port[i]]
+                                    ? BP_OK
+                                    : cpu_constant_read(self, prep, port[i]);
+        if (status) return status;
+    }
+    return BP_OK;
+}
+
 struct recurrent_pack *recurrent_pack_find(struct cpu *self, const struct recurrent_key *key)
 {
     for (struct recurrent_pack *p = self->recurrent_packs; p && key->constant[0]; p = p->next)

@@ -8,6 +8,7 @@ AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
 NORM, FUSE, FUSE_CODE = "core/compile/pass_norm.c", "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
+SOURCE = "core/memory/source.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_compare.c", "core/compile/template_constant.c"
 TEMPLATE_CALL = "core/compile/template_call.c"
@@ -202,6 +203,12 @@ PASSES = [
     ("constants are not shared", FOLDED, "if (f->device != device || !same_key(&f->key, key)) continue;", "continue;", "fold"),
     ("shared constants stay", FOLDED, "if (!--f->users) {", "if (--f->users == UINT32_MAX) {", "fold"),
     ("shared constants go with their first user", FOLDED, "        f->users++;\n", "", "fold"),
+    # Sources of constants.
+    ("contents that launches read are not brought back", LOWER, "    TRY(fill_constants(ir));\n", "    (void)fill_constants;\n", "sources"),
+    ("contents are freed beside a reader", SOURCE, "if (s->empty || !s->owner.write || s->unread != s->users) return;",
+     "if (s->empty || !s->owner.write) return;", "sources"),
+    ("inputs of programs are not brought back", "core/exec/compiled_run.c",
+     " &&\n           !(t->view.flags & BP_VIEW_CONSTANT && t->buffer->source);", ";", "sources"),
     # Lowering.
     ("results lie in inputs that are read later", LOWER,
      "if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;", "", "lower"),

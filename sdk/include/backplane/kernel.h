@@ -132,7 +132,8 @@ struct bp_plan { /* output struct */
     uint64_t bytes; /* bytes of memory that the plan keeps, as far as known: a cache counts them */
     uint64_t unread; /* bit i: no launch reads the contents of input i, a constant of which the plan
                         keeps a copy in another layout. The core may then free the contents; the
-                        address stays valid. Each prepare gets all contents */
+                        address stays valid, and host->constant_read brings them back for a prepare
+                        that reads them */
 };
 
 enum bp_kernel_flags {

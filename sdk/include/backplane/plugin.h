@@ -70,6 +70,12 @@ struct bp_host { /* table, core to plugin */
      * allocate it there; otherwise it may allocate it in any way. 0, or a host struct that ends
      * before this field: allocate is not known to be the app's. */
     uint32_t app_memory;
+
+    /* Makes sure that the contents of a constant input are in memory until the running prepare
+     * returns. constant: the input's number in bp_prep.constant. A failure ends the prepare with
+     * this status. A plugin whose plans set bits of bp_plan.unread calls it before prepare reads
+     * the contents of any constant, because the core may have freed them. */
+    enum bp_status (*constant_read)(void *ctx, uint64_t constant);
 };
 
 /* The build flags of the plugin. Its sanitizer is the core's, or AddressSanitizer preloaded. */
