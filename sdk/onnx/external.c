@@ -106,9 +106,10 @@ static enum bp_status read_new(const Onnx__TensorProto *proto, const char *locat
     return BP_OK;
 }
 
-enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto, uint64_t size,
+enum bp_status onnx_external(struct bp_model *model, const Onnx__TensorProto *proto, uint64_t size,
                              void **out_data)
 {
+    const char *folder = model->options.folder;
     const char *location = external_entry(proto, "location");
     uint64_t offset, length;
     enum bp_status status;
@@ -133,6 +134,8 @@ enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto,
     else if ((uint64_t)about.st_size < offset || (uint64_t)about.st_size - offset < size)
         status = external_short(proto, location, offset, size, (uint64_t)about.st_size);
     else status = read_new(proto, location, file, offset, size, out_data);
+    if (status == BP_OK)
+        model->loaded = (struct onnx_place){onnx_reload_file(model, file, location), offset};
     close(file);
     return status;
 }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size)
+enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size, int *out_file)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
@@ -28,8 +28,9 @@ enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size
                                                    : "no regular file");
     }
     data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
+    if (data == MAP_FAILED || !out_file) close(file);
     if (data == MAP_FAILED) return onnx_no_memory();
+    if (out_file) *out_file = file;
     *out_data = data;
     *out_size = (size_t)about.st_size;
     return BP_OK;

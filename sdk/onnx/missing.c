@@ -311,7 +311,7 @@ enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
 
     if (!path || !out_text || !size)
         return onnx_error(BP_ERR_INVALID, "bp_model_missing: path or out_text is NULL, or size 0");
-    TRY(onnx_file_map(path, &data, &bytes));
+    TRY(onnx_file_map(path, &data, &bytes, NULL));
     status = onnx_unpack(&onnx__model_proto__descriptor, data, bytes, path, &model);
     onnx_file_unmap(data, bytes);
     if (status) return status;

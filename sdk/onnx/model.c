@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STRUCT_MAX = 65536 }; /* a size field with a larger number is invalid */
 
@@ -104,6 +105,7 @@ static enum bp_status model_load(struct bp_model *model, const void *data, size_
     status = onnx_unpack_model(data, size, &model->proto);
     if (status == BP_OK) status = model_prepare(model);
     onnx_return_all(model);
+    onnx_reload_finish(model);
     model->options.folder = NULL; /* owned by the caller */
     model->options.share = NULL;
     return status;
@@ -210,8 +212,11 @@ static enum bp_status load_file(struct bp_model *model, const char *path)
     enum bp_status status;
     size_t size;
     void *data;
+    int file;
 
-    TRY(onnx_file_map(path, &data, &size));
+    TRY(onnx_file_map(path, &data, &size, &file));
+    model->mapped = onnx_reload_file(model, file, path);
+    close(file);
     status = model_load(model, data, size, true);
     onnx_file_unmap(data, size);
     return status;
@@ -344,6 +349,7 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     info.weights = model->n_weight;
     info.weight_bytes = model->weight_bytes;
     info.shared_bytes = model->shared_bytes;
+    onnx_reload_describe(model, &info);
     add_last(model, &info);
     return onnx_fill_info("bp_model_get_info", out, &info, sizeof info);
 }

@@ -116,6 +116,12 @@ struct onnx_weight {
     const Onnx__SparseTensorProto *sparse;
 };
 
+/* Where the elements of a weight lie in a file, as they are in memory; file NULL: nowhere. */
+struct onnx_place {
+    struct onnx_file *file; /* the model's reference */
+    uint64_t offset;
+};
+
 enum {
     ONNX_PLANS = 8,    /* that a model keeps, and has recorded */
     ONNX_DERIVED = 64, /* that a model keeps, and has made from templates */
@@ -194,6 +200,11 @@ struct bp_model {
     const void *bytes;           /* during the load: the file's, which large weights point to */
     size_t n_bytes;
     bool is_mapped;              /* the bytes are a mapping of this library */
+    struct onnx_file *file;      /* during the load: the files from which weights can be read again
+                                    (reload.c) */
+    struct onnx_file *mapped;    /* of these, that of the bytes, or NULL */
+    struct onnx_place *place;    /* during the load, by slot; NULL: no file is open */
+    struct onnx_place loaded;    /* of the weight that was loaded last */
     struct onnx_body body;
     struct onnx_node **call;      /* n_call calls of functions; inlined nodes use their values */
     struct onnx_function *function; /* one for each function of the model */
@@ -260,6 +271,16 @@ void onnx_return_all(struct bp_model *model);
 enum bp_status onnx_write_data(struct bp_model *model, struct bp_stream *stream,
                                const uint8_t *data, struct bp_tensor *out);
 
+/* reload.c: onnx_reload_file keeps a file of the model open, for weights that are read again; NULL:
+ * they are not. onnx_reload_viewed registers those weights with places that only nodes read which
+ * return views, before there are views. onnx_reload_weights registers the others, which are frozen.
+ * onnx_reload_finish ends the load's part. onnx_reload_describe fills in the facts. */
+struct onnx_file *onnx_reload_file(struct bp_model *model, int file, const char *name);
+enum bp_status onnx_reload_viewed(struct bp_model *model);
+enum bp_status onnx_reload_weights(struct bp_model *model);
+void onnx_reload_finish(struct bp_model *model);
+void onnx_reload_describe(const struct bp_model *model, struct bp_model_info *info);
+
 /* share.c: onnx_share_find finds the tensor of an equal constant of options.share; NULL: there is
  * none. The caller destroys the handle. onnx_share_folded replaces values that were computed at
  * load. */
@@ -268,8 +289,8 @@ enum bp_status onnx_share_find(struct bp_model *model, uint32_t dtype, uint32_t 
                                struct bp_tensor **out_tensor);
 enum bp_status onnx_share_folded(struct bp_model *model);
 
-/* file.c: maps a file's bytes for reading; size is never 0. */
-enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size);
+/* file.c: maps a file's bytes for reading; size is never 0. out_file: the open file, or NULL. */
+enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size, int *out_file);
 void onnx_file_unmap(void *data, size_t size);
 
 /* resolve.c: gives each name a slot and inlines functions. Fills body, input, output, n_slot. */
@@ -305,9 +326,9 @@ int32_t onnx_elem_type(uint32_t dtype);
 /* Returns the name of an element type that has no dtype for messages, as " (uint4)", or "". */
 const char *onnx_type_words(int64_t elem_type);
 
-/* external.c: reads size bytes at an offset of a file below a folder, into new memory of the
- * host. */
-enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto, uint64_t size,
+/* external.c: reads size bytes at an offset of a file below the model's folder, into new memory of
+ * the host. Sets model->loaded. */
+enum bp_status onnx_external(struct bp_model *model, const Onnx__TensorProto *proto, uint64_t size,
                              void **out_data);
 
 /* One walk over the nodes of a model. */

@@ -165,6 +165,7 @@ enum bp_status bp_model_weight(struct bp_model *model, const char *name,
         const char *has = w->tensor ? w->tensor->name : w->sparse ? w->sparse->values->name : NULL;
         struct bp_tensor_info info;
         if (!has || strcmp(has, name)) continue;
+        TRY(bp_tensor_restore(model->constant[slot]->tensor));
         info = onnx_info(model->constant[slot]->tensor);
         return bp_tensor_view(model->constant[slot]->tensor, 0, info.rank, info.shape, info.stride,
                               out_tensor);

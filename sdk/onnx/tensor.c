@@ -184,7 +184,7 @@ static enum bp_status host_data(struct bp_model *model, const Onnx__TensorProto 
 
     TRY(check_shape(t, dtype, &count, &bytes));
     TRY(t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL
-            ? onnx_external(model->options.folder, t, bytes, &data)
+            ? onnx_external(model, t, bytes, &data)
             : read_own(t, dtype, count, bytes, &data));
     if (dtype == BP_BOOL) make_boolean(data, count);
     *out = data;
@@ -260,8 +260,13 @@ static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stre
 
     TRY(dtype_of(proto, &dtype));
     TRY(check_shape(proto, dtype, &count, &bytes));
-    if (!is_replaced && data_is_ready(proto, dtype, bytes)) data = proto->raw_data.data;
-    else {
+    model->loaded = (struct onnx_place){NULL, 0};
+    if (!is_replaced && data_is_ready(proto, dtype, bytes)) {
+        data = proto->raw_data.data;
+        if (model->mapped && onnx_is_borrowed(model, data))
+            model->loaded = (struct onnx_place){
+                model->mapped, (uint64_t)((const char *)data - (const char *)model->bytes)};
+    } else {
         TRY(host_data(model, proto, dtype, &own));
         if (is_replaced && dtype == BP_F32) tensor_replace(model, proto, own);
         data = own;
@@ -269,6 +274,7 @@ static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stre
     status = is_weight ? onnx_share_find(model, dtype, (uint32_t)proto->n_dims, proto->dims, data,
                                          bytes, &same)
                        : BP_OK;
+    if (is_replaced || same || dtype == BP_BOOL) model->loaded = (struct onnx_place){NULL, 0};
     if (same) *out_tensor = same;
     else if (status == BP_OK)
         status = tensor_write(model, stream, proto, dtype, data, out_tensor);

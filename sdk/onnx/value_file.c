@@ -114,7 +114,7 @@ enum bp_status bp_model_value_load(struct bp_model *model, const struct bp_model
                           !port ? "port" : path ? "out_value" : "path");
     if (port->kind < BP_MODEL_TENSOR || port->kind > BP_MODEL_OPTIONAL)
         return onnx_error(BP_ERR_INVALID, "bp_model_value_load: port->kind is %u", port->kind);
-    TRY(onnx_file_map(path, &data, &size));
+    TRY(onnx_file_map(path, &data, &size, NULL));
     pthread_mutex_lock(&model->planning); /* of the model's stream */
     status = kind_of_file[port->kind].read(model, port, data, size, &value);
     if (status == BP_OK) status = bp_stream_synchronize(model->stream);

@@ -52,6 +52,7 @@ static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
     if (!w->tensor && !w->sparse) return BP_OK;
     if (w->tensor) {
         TRY(onnx_tensor_value(run, w->tensor, true, to));
+        model->place[slot] = model->loaded;
         if (onnx_is_borrowed(model, w->tensor->raw_data.data)) weights_forget(model, slot);
     } else {
         TRY(onnx_sparse_tensor(run, w->sparse, &t));
@@ -111,7 +112,8 @@ enum bp_status onnx_weights(struct bp_model *model)
     struct onnx_run run = {.model = model, .stream = model->stream, .use = &model->use};
 
     model->constant = calloc(model->n_slot + 1, sizeof *model->constant);
-    if (!model->constant) return onnx_no_memory();
+    model->place = calloc(model->n_slot + 1, sizeof *model->place);
+    if (!model->constant || !model->place) return onnx_no_memory();
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (!model->weight[slot].sparse) TRY(weights_load(&run, slot));
     /* Sparse weights are loaded last: they become larger than in the file, and the bytes of the
@@ -120,11 +122,12 @@ enum bp_status onnx_weights(struct bp_model *model)
         if (model->weight[slot].sparse) TRY(weights_load(&run, slot));
     /* Calls of a function have the same weights, each in its own slot. */
     for (uint32_t slot = 0; slot < model->n_slot; slot++) weights_forget(model, slot);
+    TRY(onnx_reload_viewed(model));
     run.slot = model->constant;
     TRY(weights_fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));
     TRY(onnx_share_folded(model));
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         TRY(onnx_freeze(model->constant[slot]));
-    return BP_OK;
+    return onnx_reload_weights(model);
 }

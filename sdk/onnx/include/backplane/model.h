@@ -34,7 +34,8 @@ struct bp_model_options { /* parameters: set size, zero the rest */
     bp_model_weights *weights; /* or NULL */
     void *weights_ctx;
     uint32_t any_shape;        /* 1: inputs may have other shapes than the model declares */
-    uint32_t zero;             /* 0 */
+    uint32_t keep_weights;     /* 1: weights stay in memory, and the model's files are not read
+                                  after the load (bp_model_load) */
 
     /* Limits, because a model file of a few bytes can request terabytes of memory and years of
      * computation (docs/security.md). 0: the default; UINT64_MAX: no limit. */
@@ -69,6 +70,14 @@ struct bp_model_options { /* parameters: set size, zero the rest */
 
 /* Reads a model file and loads the model onto a device. The device may be destroyed before the
  * model.
+ *
+ * On a device that can free parts of its memory (cpu), weights of 64 KiB or more lose their memory
+ * while kernels read packed copies of them only. The model keeps its file and up to 15 files of
+ * external data open, to read such weights again when something needs them: the first run with
+ * another set of shapes may, if its kernels pack weights in another way, and nodes that are run one
+ * by one do. The files may be moved, deleted or replaced by other files. If a file is overwritten
+ * in place, its size or time of modification changes, and a call that needs weights of it fails
+ * with BP_ERR_INVALID; options.keep_weights avoids that.
  *
  * BP_ERR_MEMORY: no memory, or a limit of the options is exceeded. BP_ERR_TIMEOUT: a limit of the
  * options is exceeded. The message names the limit. BP_ERR_NOT_FOUND: the file does not exist.
@@ -287,6 +296,9 @@ struct bp_model_info { /* output struct: set size before the call */
     uint64_t recorded, derived; /* plans for sets of input types: those for which the nodes were
                                    gone through, and those made from plans for other extents
                                    (bp_template_create) */
+    uint64_t dropped_bytes; /* bytes of weights whose memory is free at the moment, because only
+                               packed copies are read (bp_model_load) */
+    uint64_t restores;      /* how often such weights were read again from the model's files */
 };
 BP_API enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out);
 
