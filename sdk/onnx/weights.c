@@ -99,6 +99,19 @@ static enum bp_status weights_fold(struct onnx_run *run, const struct onnx_body 
     return BP_OK;
 }
 
+/* Frees the data of Constant nodes that have been computed. Nodes of a function stay: other calls of
+ * it may compute them again. */
+static void weights_forget_constants(struct bp_model *model)
+{
+    for (uint32_t n = 0; n < model->body.n_node; n++) {
+        const struct onnx_node *node = &model->body.node[n];
+        if (!node->is_folded || node->caller || strcmp(onnx_text(node->proto->op_type), "Constant"))
+            continue;
+        for (size_t i = 0; i < node->proto->n_attribute; i++)
+            if (node->proto->attribute[i]->t) onnx_return_data(model, node->proto->attribute[i]->t);
+    }
+}
+
 enum bp_status onnx_freeze(const struct onnx_value *value)
 {
     if (!value || value->symbolic) return BP_OK;
@@ -125,6 +138,7 @@ enum bp_status onnx_weights(struct bp_model *model)
     TRY(onnx_reload_viewed(model));
     run.slot = model->constant;
     TRY(weights_fold(&run, &model->body, false));
+    weights_forget_constants(model);
     TRY(bp_stream_synchronize(model->stream));
     TRY(onnx_share_folded(model));
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
