@@ -2,7 +2,6 @@
 /* buffer.c: allocates, shares and frees buffers, records their users, and initializes and frees the
  * memory of a device. */
 #include "pool.h"
-#include "source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -99,7 +98,7 @@ void bp_buffer_release(struct bp_buffer *buffer)
     if (__builtin_expect(
             atomic_load_explicit(&buffer->access, memory_order_relaxed) == BP_ACCESS_FROZEN, 0)) {
         buffer->device->invalidate_calls(buffer->device, buffer->id);
-        if (buffer->source) bp_source_destroy(buffer);
+        if (buffer->source) buffer->source->destroy(buffer);
     }
     if (!pool) {
         buffer_release_imported(buffer);

@@ -24,6 +24,13 @@ struct bp_address {
     void *handle, *data;
 };
 
+/* The beginning of a source (source.h). destroy: called when the buffer has no references any
+ * more. */
+struct bp_buffer;
+struct bp_buffer_source {
+    void (*destroy)(struct bp_buffer *buffer);
+};
+
 /* One allocation, with the state of the memory block under it. A free block is a struct bp_buffer
  * too: it is created once, in a slab of its pool, and reused for later allocations. The members
  * that most allocations use are in the first three cache lines. */
@@ -44,7 +51,7 @@ struct bp_buffer {
                                     it, and the lock is the device's */
     struct bp_device *device;  /* live buffers of its pools keep it alive; imported memory: a
                                   reference */
-    struct bp_source *source;  /* of frozen memory whose contents may be freed (source.h), or NULL;
+    struct bp_buffer_source *source; /* of frozen memory whose contents may be freed (source.h), or NULL;
                                   it stays until the buffer has no references */
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
                                            lines */

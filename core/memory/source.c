@@ -2,6 +2,7 @@
 /* source.c: frees the contents of frozen buffers that nothing reads, and lets their owners write
  * them again before something does. */
 #include "source.h"
+#include "../plugin/entry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ enum {
 };
 
 struct bp_source {
+    struct bp_buffer_source head;
     struct bp_source *next;   /* in its bin */
     struct bp_buffer *buffer; /* which has the source; no reference */
     uint64_t id;              /* of the buffer */
@@ -26,9 +28,44 @@ struct bp_source {
 static pthread_mutex_t bins_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the bins; taken alone */
 static struct bp_source *bins[BINS];
 
+static struct bp_source *source_of(const struct bp_buffer *buffer)
+{
+    return (struct bp_source *)buffer->source; /* its first member */
+}
+
 static struct bp_source **source_bin(uint64_t id)
 {
     return &bins[id % BINS];
+}
+
+/* Ends the owner's part. The lock is held, or no other thread knows the source. Returns the owner,
+ * whose release the caller calls without the lock. */
+static struct bp_source_owner source_take_owner(struct bp_source *s)
+{
+    struct bp_source_owner owner = s->owner;
+
+    s->owner = (struct bp_source_owner){NULL, NULL, NULL};
+    return owner;
+}
+
+static void owner_release(const struct bp_source_owner *owner)
+{
+    if (owner->release) owner->release(owner->ctx);
+}
+
+static void source_destroy(struct bp_buffer *buffer)
+{
+    struct bp_source *s = source_of(buffer), **at = source_bin(s->id);
+    struct bp_source_owner owner = source_take_owner(s);
+
+    pthread_mutex_lock(&bins_lock);
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    pthread_mutex_unlock(&bins_lock);
+    buffer->source = NULL;
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+    owner_release(&owner);
 }
 
 static bool may_have_source(const struct bp_buffer *buffer, uint64_t bytes)
@@ -47,45 +84,20 @@ bool bp_source_create(struct bp_buffer *buffer, uint64_t offset, uint64_t bytes,
     struct bp_source **bin = source_bin(buffer->id);
 
     if (!s) return false;
-    *s = (struct bp_source){
-        .buffer = buffer, .id = buffer->id, .offset = offset, .bytes = bytes, .owner = *owner};
+    *s = (struct bp_source){.head = {source_destroy},
+                            .buffer = buffer,
+                            .id = buffer->id,
+                            .offset = offset,
+                            .bytes = bytes,
+                            .owner = *owner};
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_lock(&bins_lock);
     s->next = *bin;
     *bin = s;
     pthread_mutex_unlock(&bins_lock);
-    buffer->source = s;
+    buffer->source = &s->head;
+    bp_host_set_reader(bp_source_fill_number);
     return true;
-}
-
-/* Ends the owner's part. The lock is held, or no other thread knows the source. Returns the owner,
- * whose release the caller calls without the lock. */
-static struct bp_source_owner source_take_owner(struct bp_source *s)
-{
-    struct bp_source_owner owner = s->owner;
-
-    s->owner = (struct bp_source_owner){NULL, NULL, NULL};
-    return owner;
-}
-
-static void owner_release(const struct bp_source_owner *owner)
-{
-    if (owner->release) owner->release(owner->ctx);
-}
-
-void bp_source_destroy(struct bp_buffer *buffer)
-{
-    struct bp_source *s = buffer->source, **at = source_bin(s->id);
-    struct bp_source_owner owner = source_take_owner(s);
-
-    pthread_mutex_lock(&bins_lock);
-    while (*at != s) at = &(*at)->next;
-    *at = s->next;
-    pthread_mutex_unlock(&bins_lock);
-    buffer->source = NULL;
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-    owner_release(&owner);
 }
 
 /* Writes the contents again if they are freed. Called with the lock. */
@@ -122,7 +134,7 @@ static void source_drop_if_unread(struct bp_source *s)
 
 void bp_source_use(struct bp_buffer *buffer)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
 
     pthread_mutex_lock(&s->lock);
     s->users++;
@@ -131,7 +143,7 @@ void bp_source_use(struct bp_buffer *buffer)
 
 enum bp_status bp_source_fill(struct bp_buffer *buffer)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
     enum bp_status status;
 
     pthread_mutex_lock(&s->lock);
@@ -142,7 +154,7 @@ enum bp_status bp_source_fill(struct bp_buffer *buffer)
 
 void bp_source_end_reads(struct bp_buffer *buffer)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
 
     pthread_mutex_lock(&s->lock);
     s->unread++;
@@ -152,7 +164,7 @@ void bp_source_end_reads(struct bp_buffer *buffer)
 
 void bp_source_release(struct bp_buffer *buffer, bool unread)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
 
     pthread_mutex_lock(&s->lock);
     s->users--;
@@ -162,7 +174,7 @@ void bp_source_release(struct bp_buffer *buffer, bool unread)
 
 enum bp_status bp_source_hold(struct bp_buffer *buffer)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
     enum bp_status status;
 
     pthread_mutex_lock(&s->lock);
@@ -174,7 +186,7 @@ enum bp_status bp_source_hold(struct bp_buffer *buffer)
 
 enum bp_status bp_source_keep(struct bp_buffer *buffer)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
     struct bp_source_owner owner = {0};
     enum bp_status status;
 
@@ -201,7 +213,7 @@ enum bp_status bp_source_fill_number(uint64_t id)
 void bp_source_describe(struct bp_buffer *buffer, bool *out_kept, bool *out_dropped,
                         uint32_t *out_restores)
 {
-    struct bp_source *s = buffer->source;
+    struct bp_source *s = source_of(buffer);
 
     pthread_mutex_lock(&s->lock);
     *out_kept = !s->owner.write;

@@ -18,8 +18,6 @@ struct bp_source_owner {
  * not released. */
 bool bp_source_create(struct bp_buffer *buffer, uint64_t offset, uint64_t bytes,
                       const struct bp_source_owner *owner);
-/* Called when the buffer has no references any more: releases the owner. */
-void bp_source_destroy(struct bp_buffer *buffer);
 
 /* The functions below are called for buffers that have a source, while the caller keeps the buffer
  * alive. Contents stay in memory while one user may still read them.
@@ -38,7 +36,8 @@ enum bp_status bp_source_hold(struct bp_buffer *buffer);
 /* Makes sure of the contents for ever, and releases the owner. */
 enum bp_status bp_source_keep(struct bp_buffer *buffer);
 
-/* As bp_source_fill, for the buffer with this number, if it has a source. A user keeps it. */
+/* As bp_source_fill, for the buffer with this number, if it has a source. A user keeps it. Plugins
+ * call it as constant_read of their host. */
 enum bp_status bp_source_fill_number(uint64_t id);
 
 /* kept: whether the contents stay in memory for ever; dropped: whether they are freed at the

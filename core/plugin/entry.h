@@ -85,4 +85,9 @@ void bp_plugin_entry_destroy(struct bp_plugin_entry *entry);
 void bp_library_after_fork(void); /* ltdl.c */
 void bp_manifest_after_fork(void); /* manifest.c */
 
+/* host.c: sets the function that serves constant_read of all hosts. constant: a number of
+ * bp_prep.constant. */
+typedef enum bp_status bp_host_reader(uint64_t constant);
+void bp_host_set_reader(bp_host_reader *reader);
+
 #endif

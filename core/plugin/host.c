@@ -2,7 +2,6 @@
 /* host.c: implements the services that the core provides to a plugin; ctx is the plugin's entry. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
-#include "../memory/source.h"
 #include "loader.h"
 #include <string.h>
 
@@ -52,10 +51,20 @@ static void host_release(void *ctx, void *memory, size_t size)
     if (memory) bp_core_free(entry->core, memory, size ? size : 1);
 }
 
+/* Of the memory above; NULL: no contents can be freed yet. */
+static bp_host_reader *_Atomic host_reader;
+
+void bp_host_set_reader(bp_host_reader *reader)
+{
+    atomic_store_explicit(&host_reader, reader, memory_order_relaxed);
+}
+
 static enum bp_status host_constant_read(void *ctx, uint64_t constant)
 {
+    bp_host_reader *reader = atomic_load_explicit(&host_reader, memory_order_relaxed);
+
     (void)ctx;
-    return constant ? bp_source_fill_number(constant) : BP_OK;
+    return constant && reader ? reader(constant) : BP_OK;
 }
 
 void bp_host_init(struct bp_plugin_entry *entry)

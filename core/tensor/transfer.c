@@ -427,6 +427,14 @@ static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *d
     return status;
 }
 
+static enum bp_status copy_elements(struct bp_stream *stream, struct bp_tensor *dst,
+                                    struct bp_tensor *src)
+{
+    if (dst->device == src->device) return transfer_copy_within(stream, dst, src);
+    TRY(bp_buffer_keep_contents(src->buffer)); /* the copy may end later */
+    return copy_between(stream, dst, src);
+}
+
 enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
                               struct bp_tensor *src)
 {
@@ -434,12 +442,8 @@ enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
 
     TRY(check_copy(stream, dst, src));
     if (!dst->view.count) return BP_OK;
-    if (dst->device != src->device) {
-        TRY(bp_buffer_keep_contents(src->buffer)); /* the copy may end later */
-        return copy_between(stream, dst, src);
-    }
     TRY(bp_buffer_hold_contents(src->buffer));
-    status = transfer_copy_within(stream, dst, src);
+    status = copy_elements(stream, dst, src);
     bp_buffer_end_hold(src->buffer);
     return status;
 }

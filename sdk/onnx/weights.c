@@ -105,8 +105,8 @@ static void weights_forget_constants(struct bp_model *model)
 {
     for (uint32_t n = 0; n < model->body.n_node; n++) {
         const struct onnx_node *node = &model->body.node[n];
-        if (!node->is_folded || node->caller || strcmp(onnx_text(node->proto->op_type), "Constant"))
-            continue;
+        if (!node->is_folded || node->caller) continue;
+        if (strcmp(onnx_text(node->proto->op_type), "Constant")) continue;
         for (size_t i = 0; i < node->proto->n_attribute; i++)
             if (node->proto->attribute[i]->t) onnx_return_data(model, node->proto->attribute[i]->t);
     }
