@@ -141,14 +141,17 @@ static enum bp_status compare_constant(const struct bp_samples *s, const struct 
     struct bp_changed_constant made = {.base = *bp_parts_constant(&part[s->base], v)};
     struct bp_tensor *t[BP_SAMPLES_MAX] = {NULL};
     void *data[BP_SAMPLES_MAX] = {NULL};
-    bool differ = false, same = false, varies;
+    bool differ = false, same = false, moves = false, varies;
     enum bp_status status;
 
     for (uint32_t k = 0; made.base && k < s->n; k++) {
         t[k] = *bp_parts_constant(&part[k], v);
         differ = differ || !same_memory(t[k], made.base);
+        moves = moves || (t[k]->buffer == made.base->buffer && t[k]->offset != made.base->offset);
     }
     if (!differ) return BP_OK;
+    if (moves)
+        return bp_error(BP_ERR_UNSUPPORTED, "a constant is another part of one tensor");
     status = find_extents(s, t, &made, &varies);
     for (uint32_t k = 0; k < s->n && !status; k++) status = constant_read(stream, t[k], &data[k]);
     if (!status) status = compare_contents(s, t, data, varies, &same, &made.number);

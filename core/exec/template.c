@@ -289,8 +289,6 @@ static void template_free(struct bp_template *t)
     bp_changes_finish(&t->of_ir);
     bp_constants_finish(&t->constants);
     bp_ir_destroy(t->ir);
-    if (t->graph) bp_graph_release(t->graph);
-    if (t->device) bp_device_release(t->device);
     free(t->cache);
     t->magic = 0;
     free(t);
@@ -322,12 +320,23 @@ enum bp_status bp_template_create(struct bp_program *const *samples, const int64
 
 void bp_template_destroy(struct bp_template *t)
 {
+    struct bp_graph *graph;
+    struct bp_device *device;
+
     if (!bp_template_is(t)) return;
+    graph = t->graph;
+    device = t->device;
     t->magic = 0;
     if (t->ir) bp_ir_drop_constants(t->ir);
     bp_constants_finish(&t->constants);
-    if (t->graph) atomic_fetch_sub(&t->graph->programs, 1);
+    if (graph) {
+        atomic_fetch_sub(&graph->programs, 1);
+        bp_graph_release(graph);
+    }
+    t->graph = NULL; /* what is left may be freed by a task of a queue */
+    t->device = NULL;
     bp_template_release(t);
+    if (device) bp_device_release(device);
 }
 
 /* ---- derived programs ---- */

@@ -51,8 +51,8 @@ struct bp_buffer {
                                     it, and the lock is the device's */
     struct bp_device *device;  /* live buffers of its pools keep it alive; imported memory: a
                                   reference */
-    struct bp_buffer_source *source; /* of frozen memory whose contents may be freed (source.h), or NULL;
-                                  it stays until the buffer has no references */
+    struct bp_buffer_source *source; /* of frozen memory whose contents may be freed (source.h), or
+                                        NULL; it stays until the buffer has no references */
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
                                            lines */
 };

@@ -47,8 +47,8 @@ struct onnx_line {
 };
 
 /* plan_line.c: makes a plan for the wanted types from a template, if there is one or can be one of
- * the plans that are kept. NULL: the model must be recorded. A failure is returned only if
- * BP_VALIDATE=passes has found one. Called with the lock `planning`. */
+ * the plans that are kept. The model is recorded too, and the graphs must be equal. NULL: there is
+ * no such plan. Called with the lock `planning`. */
 enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *wanted,
                               struct onnx_plan **out_plan);
 void onnx_lines_destroy(struct bp_model *model);

@@ -422,13 +422,22 @@ static struct onnx_line *line_get(struct bp_model *model, const struct onnx_want
         if (plan_is_sample(model, model->plan[i], wanted))
             line = line_find(model, w, wanted, model->plan[i], &tried);
     if (line) {
-        model->line_failures = 0;
         *out_t = sample_at(line, wanted);
         return line_keep(model, line);
     }
     if (tried) model->line_wait = 4u << model->line_failures;
     if (tried && model->line_failures < WAITS) model->line_failures++;
     return NULL;
+}
+
+/* Forgets a line whose template gave no plan, or a wrong one. The next search is a while off. */
+static void line_drop(struct bp_model *model, struct onnx_line *line)
+{
+    for (int i = 0; i < ONNX_LINES; i++)
+        if (model->line[i] == line) model->line[i] = NULL;
+    line_destroy(model, line);
+    model->line_wait = 4u << model->line_failures;
+    if (model->line_failures < WAITS) model->line_failures++;
 }
 
 /* ---- plans ---- */
@@ -457,7 +466,9 @@ static enum bp_status derive_outputs(const struct bp_model *model, const struct 
     return BP_OK;
 }
 
-/* Records the model and compares the graph with the derived one. */
+/* Records the model and compares the graph with the derived one. Nodes that run while the model is
+ * recorded, such as an If on a length, leave no trace in the samples: only a recording shows what
+ * they do at another length. It takes a small part of the time of the passes. */
 static enum bp_status derive_check(struct bp_model *model, const struct onnx_wanted *w,
                                    const struct onnx_line *line, int64_t t)
 {
@@ -468,34 +479,35 @@ static enum bp_status derive_check(struct bp_model *model, const struct onnx_wan
     again.keeps_ranges = line->keeps_ranges;
     TRY(onnx_plan_make(model, &again, &recorded));
     status = recorded->graph ? bp_template_check(line->made, t, recorded->graph)
-                             : onnx_error(BP_ERR_INTERNAL,
-                                          "a template gives a graph for a model "
-                                          "that cannot be recorded: %s",
-                                          recorded->why);
+                             : BP_ERR_UNSUPPORTED;
     onnx_plan_release(model, recorded);
     return status;
 }
 
-/* About the memory of a derived plan: an arena, and for each node parts of the graph, of the
- * compiler's representation and of the schedule. */
-static uint64_t derived_bytes(const struct onnx_plan *plan)
+/* Bytes of the constants of a derived plan that are not those of a sample. */
+static uint64_t derived_constants(const struct onnx_plan *plan, const struct onnx_plan *sample)
+{
+    struct bp_graph_info all = {.size = sizeof all};
+    uint64_t bytes = 0;
+
+    if (bp_graph_get_info(plan->graph, &all)) return 0;
+    for (uint32_t v = 0; v < all.values; v++) {
+        struct bp_value_info own = {.size = sizeof own}, other = {.size = sizeof other};
+        if (bp_graph_value(plan->graph, v, &own) || !own.constant) continue;
+        if (!bp_graph_value(sample->graph, v, &other) && other.constant == own.constant) continue;
+        bytes += onnx_info(own.constant).bytes;
+    }
+    return bytes;
+}
+
+/* About the memory of a derived plan: its constants, an arena, and for each node parts of the
+ * graph, of the compiler's representation and of the schedule. */
+static uint64_t derived_bytes(const struct onnx_plan *plan, const struct onnx_plan *sample)
 {
     struct bp_program_info info = {.size = sizeof info};
 
-    return bp_program_get_info(plan->shared, &info) ? 0
-                                                    : info.arena + 2048ull * info.recorded_nodes;
-}
-
-/* Whether BP_VALIDATE has the word "passes". */
-static bool line_checks(void)
-{
-    const char *at = secure_getenv("BP_VALIDATE");
-
-    for (; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (!strncmp(at, "passes", 6) && (!at[6] || at[6] == ',')) return true;
-    }
-    return false;
+    if (bp_program_get_info(plan->shared, &info)) return 0;
+    return derived_constants(plan, sample) + info.arena + 2048ull * info.recorded_nodes;
 }
 
 enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *w,
@@ -516,15 +528,15 @@ enum bp_status onnx_line_plan(struct bp_model *model, struct onnx_wanted *w,
     status = line ? bp_template_program(line->made, t, &plan->graph, &plan->shared)
                   : BP_ERR_UNSUPPORTED;
     if (status == BP_OK) status = derive_outputs(model, line->sample[0], plan);
+    if (status == BP_OK) status = derive_check(model, w, line, t);
     if (status == BP_OK) {
         line->used = ++model->line_uses;
-        plan->bytes = derived_bytes(plan);
-    }
-    if (status == BP_OK && line_checks()) status = derive_check(model, w, line, t);
-    if (status == BP_OK) {
+        model->line_failures = 0;
+        plan->bytes = derived_bytes(plan, line->sample[0]);
         *out_plan = plan;
         return BP_OK;
     }
     onnx_plan_release(model, plan);
-    return status == BP_ERR_INTERNAL ? status : BP_OK;
+    if (line) line_drop(model, line);
+    return BP_OK;
 }

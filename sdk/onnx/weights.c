@@ -99,8 +99,8 @@ static enum bp_status weights_fold(struct onnx_run *run, const struct onnx_body 
     return BP_OK;
 }
 
-/* Frees the data of Constant nodes that have been computed. Nodes of a function stay: other calls of
- * it may compute them again. */
+/* Frees the data of Constant nodes that have been computed. Nodes of a function stay: other calls
+ * of it may compute them again. */
 static void weights_forget_constants(struct bp_model *model)
 {
     for (uint32_t n = 0; n < model->body.n_node; n++) {

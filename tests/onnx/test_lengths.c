@@ -4,6 +4,7 @@
  * length. */
 #include "../unit/fixture.h"
 #include "decoder_models.h"
+#include "length_models.h"
 #include <backplane/model.h>
 #include <math.h>
 #include <stdio.h>
@@ -219,4 +220,51 @@ Test(lengths, one_place_is_recorded)
     lengths_run(&l, 1, 0, 2); /* below the samples */
     lengths_expect(&l, 5, 1);
     lengths_finish(&l);
+}
+
+/* Runs a model of one input, and one that has not run before, with x of shape [1, n]. */
+static void lengths_run_one(struct lengths *l, int64_t n)
+{
+    struct bp_model *fresh = lengths_load(l);
+    struct bp_tensor *in, *out = NULL, *like = NULL;
+    float *x = malloc((size_t)n * sizeof *x);
+    char where[32];
+
+    cr_assert(x);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(1 + i % 3);
+    in = tensor_of(&l->f, BP_F32, 2, SHAPE(1, n), x);
+    OK(bp_model_run(l->model, l->f.stream, &in, 1, &out, 1));
+    OK(bp_model_run(fresh, l->f.stream, &in, 1, &like, 1));
+    snprintf(where, sizeof where, "length %lld", (long long)n);
+    lengths_compare(l, out, like, where);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(out);
+    bp_tensor_destroy(like);
+    bp_model_destroy(fresh);
+    free(x);
+}
+
+/* Nodes that run while a model is recorded leave no trace in the samples. */
+Test(lengths, models_that_treat_single_lengths_apart)
+{
+    static const struct {
+        const char *data;
+        size_t size;
+        int64_t length[4]; /* the first three are samples */
+    } models[] = {
+        {branch_at_13, sizeof branch_at_13, {5, 9, 20, 13}},
+        {scale_by_rest, sizeof scale_by_rest, {4, 6, 7, 5}},
+        {scale_in_window, sizeof scale_in_window, {5, 25, 30, 15}},
+        {add_rests, sizeof add_rests, {6, 8, 9, 7}},
+        {clipped_places, sizeof clipped_places, {8, 11, 39, 20}},
+        {add_cubic, sizeof add_cubic, {5, 9, 20, 13}},
+        {moving_part, sizeof moving_part, {5, 9, 40, 15}},
+    };
+
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct lengths l = lengths_init(models[i].data, models[i].size);
+        for (int k = 0; k < 4; k++) lengths_run_one(&l, models[i].length[k]);
+        lengths_expect(&l, 4, 0);
+        lengths_finish(&l);
+    }
 }

@@ -185,7 +185,8 @@ struct bp_template;
  * The graphs, and the work of the compiler on them, must have the same nodes. Each extent, each
  * integer attribute and each integer of a frozen constant that differs between samples must be a
  * sum of a number and an integer multiple of at[i], and such an extent is never 0 or 1. A frozen
- * constant whose extents differ must be the leading block of that of the largest sample.
+ * constant whose extents differ must be the leading block of that of the largest sample; parts of
+ * one tensor must begin at one place.
  * Everything else must be equal. BP_ERR_UNSUPPORTED: it is not, or a program cannot be compiled;
  * the message says why. The samples may be destroyed afterwards. */
 BP_API enum bp_status bp_template_create(struct bp_program *const *samples, const int64_t *at,
