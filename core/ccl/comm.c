@@ -44,7 +44,7 @@ void bp_comm_release(struct bp_comm *comm)
     bp_transports[BP_TRANSPORT_NET].destroy(comm->net);
     bp_transports[BP_TRANSPORT_SHM].destroy(comm->shm);
     free(comm->global_ranks);
-    bp_store_destroy(comm->store);
+    bp_store_free(comm->store);
     pthread_mutex_destroy(&comm->lock);
     pthread_cond_destroy(&comm->turn);
     free(comm->steps);

@@ -281,7 +281,7 @@ enum bp_status bp_rendezvous_refuse(const char *address, const char *name, uint6
         bool met = have_all_come(store, name);
         bp_error_write("%s", text);
         if (!met) bp_store_failure_report(store, name, status);
-        bp_store_destroy(store);
+        bp_store_free(store);
     }
     return bp_error(status, "%s", text);
 }

@@ -375,7 +375,7 @@ static enum bp_status store_open(const struct bp_store_endpoint *endpoint,
     pthread_mutex_init(&store->lock, NULL);
     write_address(store, endpoint);
     status = connect_store(store, endpoint, timeout_ns);
-    if (status) bp_store_destroy(store);
+    if (status) bp_store_free(store);
     else *out_store = store;
     return status;
 }
@@ -410,14 +410,19 @@ enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
     return store_open(&endpoint, NULL, timeout_ns, out_store);
 }
 
-void bp_store_destroy(struct bp_store *store)
+void bp_store_free(struct bp_store *store)
 {
-    if (!store_is(store)) return;
+    if (!store) return;
     store->magic = 0;
     if (store->fd >= 0) close(store->fd);
     bp_store_server_destroy(store->server);
     pthread_mutex_destroy(&store->lock);
     free(store);
+}
+
+void bp_store_destroy(struct bp_store *store)
+{
+    if (store_is(store)) bp_store_free(store);
 }
 
 const char *bp_store_address(struct bp_store *store)

@@ -82,6 +82,10 @@ void bp_store_server_destroy(struct bp_store_server *server);
 enum bp_status bp_store_server_announce(struct bp_store_server *server, const char *name,
                                         const char *text);
 
+/* Destroys a store, NULL is allowed, as bp_store_destroy does. Handles are not valid any more while
+ * the process ends, and the last work of a communicator may still free its store then. */
+void bp_store_free(struct bp_store *store);
+
 /* The store that this process serves for communicators. The first call creates it; it exists until
  * the process ends, and must not be destroyed. */
 enum bp_status bp_store_own(struct bp_store **out_store);

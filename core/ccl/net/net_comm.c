@@ -305,7 +305,7 @@ void bp_net_comm_destroy(struct bp_net_comm *h)
 {
     if (!h) return;
     if (h->worker) h->net->destroy(h->worker);
-    bp_store_destroy(h->store);
+    bp_store_free(h->store);
     for (uint32_t i = 0; i < h->room; i++) free(h->requests[i]);
     free(h->requests);
     free(h->ranks);
