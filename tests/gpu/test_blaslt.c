@@ -35,8 +35,8 @@ static void queries_once(const void *arg)
     end(&w);
 }
 
-/* Microseconds that the slow algorithm takes more: far above the delays of threads on a machine with
- * much other work. */
+/* Microseconds that the slow algorithm takes more: far above the delays of threads on a machine
+ * with much other work. */
 static const char slow[] = "30000";
 
 /* The fastest algorithm, which the heuristic names second, needs 2 KiB. */
