@@ -5,6 +5,7 @@
 #include "kernels.h"
 #include "move.h"
 #include "stream_store.h"
+#include <string.h>
 
 /* One launch. */
 struct fused_run {
@@ -30,7 +31,10 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
     char *memory = m->memory + at[1] * m->size, *buffer = m->buffer + (at[0] - m->begin) * m->size;
     int64_t step = m->operand->walk.stride[1][m->operand->walk.rank - 1];
 
-    if (m->out) cpu_copy_elements(memory, step, buffer, 1, n, m->size);
+    char *to = m->out ? memory : buffer, *from = m->out ? buffer : memory;
+
+    if (step == 1) memcpy(to, from, (size_t)(n * m->size));
+    else if (m->out) cpu_copy_elements(memory, step, buffer, 1, n, m->size);
     else cpu_copy_elements(buffer, 1, memory, step, n, m->size);
 }
 
