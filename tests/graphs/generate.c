@@ -19,7 +19,7 @@ static const struct {
     {fuzz_motif_attention, 2}, {fuzz_motif_pool, 4},    {fuzz_motif_norm, 4},
     {fuzz_motif_softmax, 4},   {fuzz_motif_reduce, 6},  {fuzz_motif_update, 6},
     {fuzz_motif_random, 3},    {fuzz_motif_any, 10},    {fuzz_motif_fold, 5},
-    {fuzz_motif_beside, 3},    {fuzz_motif_layout, 4},
+    {fuzz_motif_beside, 3},    {fuzz_motif_layout, 4}, {fuzz_motif_append, 4},
 };
 enum {
     MOTIFS = sizeof motifs / sizeof *motifs

@@ -164,8 +164,8 @@ void fuzz_output(struct fuzz_generator *m, uint32_t v);
 typedef void fuzz_motif(struct fuzz_generator *m);
 fuzz_motif fuzz_motif_chain, fuzz_motif_diamond, fuzz_motif_broadcast, fuzz_motif_identity,
     fuzz_motif_twins, fuzz_motif_select, fuzz_motif_casts;
-fuzz_motif fuzz_motif_view, fuzz_motif_views, fuzz_motif_join, fuzz_motif_split, fuzz_motif_copies,
-    fuzz_motif_index;
+fuzz_motif fuzz_motif_view, fuzz_motif_views, fuzz_motif_join, fuzz_motif_append, fuzz_motif_split,
+    fuzz_motif_copies, fuzz_motif_index;
 fuzz_motif fuzz_motif_conv, fuzz_motif_matmul, fuzz_motif_attention, fuzz_motif_pool,
     fuzz_motif_norm, fuzz_motif_softmax, fuzz_motif_reduce;
 fuzz_motif fuzz_motif_any, fuzz_motif_fold, fuzz_motif_beside, fuzz_motif_layout;

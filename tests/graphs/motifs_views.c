@@ -154,6 +154,30 @@ void fuzz_motif_join(struct fuzz_generator *m)
     if (fuzz_chance(m, 20)) fuzz_output(m, part[0]);
 }
 
+/* Concats that each append to the one before, as those of dense blocks; most intermediate results
+ * have elementwise readers. */
+void fuzz_motif_append(struct fuzz_generator *m)
+{
+    uint32_t x = fuzz_pick(m, FUZZ_ABSENT), n = 2 + fuzz_below(m, 3), joined, axis, part[2];
+    const struct fuzz_value *v = fuzz_value_of(m, x);
+
+    if (!v->rank || fuzz_elements(m, x) > FUZZ_ELEMENTS / 5 || !fuzz_is_float(v->dtype)) return;
+    axis = fuzz_below(m, v->rank);
+    joined = fuzz_chance(m, 50) ? fuzz_activation(m, x) : x;
+    for (uint32_t i = 0; i < n && joined != FUZZ_BAD; i++) {
+        part[0] = joined;
+        part[1] = fuzz_chance(m, 70) ? fuzz_activation(m, x) : fuzz_pick_like(m, x);
+        if (part[1] == FUZZ_BAD) return;
+        fuzz_begin(m, "concat");
+        fuzz_in_many(m, part, 2);
+        fuzz_i64(m, "axis", axis);
+        joined = fuzz_end(m, 0);
+        if (joined != FUZZ_BAD && fuzz_chance(m, 70)) fuzz_activation(m, joined);
+        if (joined != FUZZ_BAD && fuzz_chance(m, 5)) fuzz_output(m, joined);
+    }
+    if (joined != FUZZ_BAD) fuzz_activation(m, joined);
+}
+
 /* Parts, of which some are outputs and some are joined in another order. */
 void fuzz_motif_split(struct fuzz_generator *m)
 {
