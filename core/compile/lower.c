@@ -123,26 +123,12 @@ static enum bp_status lower_copy(struct bp_lowering *l, uint32_t from, uint32_t 
 {
     const struct bp_view *x = &l->schedule->value[from]->type.view;
     struct bp_type type = {.dtype = x->dtype, .rank = x->rank};
-    struct bp_invocation *inv = malloc(sizeof *inv);
-    struct bp_prepared *p = NULL;
     struct bp_typed_view dense;
-    enum bp_status status;
 
-    if (!inv) return bp_lower_no_memory();
     memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
     bp_typed_view_dense(&dense, &type);
-    bp_invocation_init_unary(inv, &bp_opdef[BP_ROW_assign], l->schedule->device);
-    inv->in[0] = x;
-    inv->out[0] = type;
-    inv->given[0] = &dense.view;
-    inv->dtype[BP_VAR_T] = x->dtype;
-    inv->bound = 1 << BP_VAR_T;
-    status = bp_lower_add_value(l, &dense.view, out_copy);
-    if (status == BP_OK) status = bp_prepared_make(inv, &p);
-    if (status == BP_OK) status = bp_lower_add_call(l, p, &from, out_copy);
-    if (p) bp_prepared_release(p);
-    free(inv);
-    return status;
+    TRY(bp_lower_add_value(l, &dense.view, out_copy));
+    return bp_lower_assign(l, from, *out_copy);
 }
 
 /* The outputs of a view operator lie in the memory of an input, or of a dense copy of it if the
@@ -242,6 +228,7 @@ static bool may_overwrite(const struct bp_lowering *l, const struct bp_node *nod
 
     if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;
     if (value[root]->source != BP_SOURCE_ARENA) return false;
+    if (value[root]->is_joined) return false;
     for (uint32_t i = 0; i < node->n_in; i++)
         if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)
             return false;
@@ -377,6 +364,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     struct bp_prepared *p;
     enum bp_status status;
     void *attrs = NULL;
+    bool placed;
 
     memcpy(out, l->out, node->n_out * sizeof *out);
     take_updates(l, node, out);
@@ -394,11 +382,12 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
         bp_prepared_release(p);
         return lower_expansion(l);
     }
-    for (uint32_t i = 0; i < node->n_out; i++)
+    status = bp_join_place(l, node, &p, &placed);
+    for (uint32_t i = 0; i < node->n_out && !placed; i++)
         if (l->out[i] != BP_NO_VALUE && out[i] == l->out[i])
             bp_lower_set_type(s, s->value[out[i]], &p->type[p->n_in + i].view);
-    place_over_inputs(l, node, p, out);
-    status = bp_lower_add_call(l, p, l->in, out);
+    if (!placed) place_over_inputs(l, node, p, out);
+    if (status == BP_OK) status = bp_lower_add_call(l, p, l->in, out);
     if (status == BP_OK) end_reads(l, node, p);
     bp_prepared_release(p);
     return status;
@@ -407,6 +396,7 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
 static enum bp_status lower_node(struct bp_lowering *l)
 {
     const struct bp_node *node = &l->schedule->ir->node[l->node].call;
+    bool is_joined;
 
     if (node->row->bound)
         return bp_error(BP_ERR_UNSUPPORTED, "the extents of %s depend on data",
@@ -416,7 +406,9 @@ static enum bp_status lower_node(struct bp_lowering *l)
     l->inv->kernel = node->kernel;
     l->inv->prefer = l->schedule->ir->node[l->node].prefer;
     inv_set_inputs(l, node);
-    return node->row->is_view ? lower_view(l, node) : lower_call(l, node);
+    if (node->row->is_view) return lower_view(l, node);
+    TRY(bp_join_lower(l, node, &is_joined));
+    return is_joined ? BP_OK : lower_call(l, node);
 }
 
 /* ---- results ---- */
@@ -483,6 +475,7 @@ static enum bp_status lower_all(struct bp_lowering *l)
 
     TRY(lower_values(l));
     find_last_reads(l);
+    TRY(bp_joins_find(l));
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = l->next) {
         enum bp_status status;
         l->node = n;
@@ -534,6 +527,7 @@ enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
         bp_ir_destroy(ir);
         free(l.schedule);
     }
+    bp_joins_finish(&l);
     free(l.inv);
     free(l.last_read);
     free(l.number);

@@ -6,6 +6,20 @@
 
 #include "schedule.h"
 
+/* lower_join.c: the memory of a concat whose inputs lie there. */
+struct bp_join {
+    uint32_t root; /* the schedule's value; BP_NO_VALUE: none yet */
+    uint32_t axis;
+    const struct bp_typed_view *type; /* of all of it */
+    bool off; /* it is given up: its concats are lowered as other nodes */
+};
+/* Where a value of the IR lies in a join. */
+struct bp_join_place {
+    uint32_t join;  /* BP_NO_VALUE: in none */
+    bool is_result; /* of a concat of the join */
+    int64_t at;     /* of other values: the first index along the axis */
+};
+
 struct bp_lowering {
     struct bp_schedule *schedule;
     struct bp_tuner *tuner;    /* or NULL */
@@ -17,6 +31,9 @@ struct bp_lowering {
     uint32_t *last_read;       /* of each root of the IR: the last node that reads its memory;
                                   BP_NO_VALUE: none does */
     uint32_t room_value, room_launch, room_number;
+    struct bp_join *join;
+    struct bp_join_place *place; /* of each value of the IR that is older than the lowering */
+    uint32_t n_join, n_place;
 };
 
 enum bp_status bp_lower_no_memory(void);
@@ -37,5 +54,22 @@ void bp_lower_set_view(const struct bp_schedule *schedule, uint32_t value, uint3
  * order. */
 enum bp_status bp_lower_add_call(struct bp_lowering *lowering, struct bp_prepared *prepared,
                                  const uint32_t *in, const uint32_t *out);
+
+/* Adds a copy of a value into another one, which has its type and its place. */
+enum bp_status bp_lower_assign(struct bp_lowering *lowering, uint32_t from, uint32_t to);
+
+/* lower_join.c: finds the concats whose inputs can lie in the memory of the result. */
+enum bp_status bp_joins_find(struct bp_lowering *lowering);
+void bp_joins_finish(struct bp_lowering *lowering);
+/* Lowers a concat of a join: copies the inputs that do not lie there yet. *out_done: false: it is
+ * no such concat. */
+enum bp_status bp_join_lower(struct bp_lowering *lowering, const struct bp_node *node,
+                             bool *out_done);
+/* Lets the node of a prepared call write into a join, if its result has a place there and its
+ * kernel supports that. *prepared may become another call. */
+enum bp_status bp_join_place(struct bp_lowering *lowering, const struct bp_node *node,
+                             struct bp_prepared **prepared, bool *out_placed);
+/* Whether elements do not lie side by side, in any order of the axes. */
+bool bp_view_has_gaps(const struct bp_view *view);
 
 #endif

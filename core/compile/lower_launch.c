@@ -207,3 +207,26 @@ enum bp_status bp_lower_add_call(struct bp_lowering *l, struct bp_prepared *p, c
     free(call.temp);
     return status;
 }
+
+enum bp_status bp_lower_assign(struct bp_lowering *l, uint32_t from, uint32_t to)
+{
+    const struct bp_view *x = &l->schedule->value[from]->type.view;
+    struct bp_type type = {.dtype = x->dtype, .rank = x->rank};
+    struct bp_invocation *inv = malloc(sizeof *inv);
+    struct bp_prepared *p = NULL;
+    enum bp_status status;
+
+    if (!inv) return bp_lower_no_memory();
+    memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
+    bp_invocation_init_unary(inv, &bp_opdef[BP_ROW_assign], l->schedule->device);
+    inv->in[0] = x;
+    inv->out[0] = type;
+    inv->given[0] = &l->schedule->value[to]->type.view;
+    inv->dtype[BP_VAR_T] = x->dtype;
+    inv->bound = 1 << BP_VAR_T;
+    status = bp_prepared_make(inv, &p);
+    if (status == BP_OK) status = bp_lower_add_call(l, p, &from, &to);
+    if (p) bp_prepared_release(p);
+    free(inv);
+    return status;
+}

@@ -37,6 +37,7 @@ struct bp_scheduled_value {
     uint32_t first, last;       /* the launches that write it first and use it last */
     uint64_t at;                /* its offset in the arena */
     bool written;               /* an input or constant that launches update */
+    bool is_joined;             /* concats read slices of it, also after others have been read */
 };
 
 /* One launch: a step of a prepared call. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template_call.c: prepares the calls of programs that are made from a template. */
+#include "lower.h"
 #include "templates.h"
 
 #include <stdlib.h>
@@ -13,6 +14,8 @@ enum bp_status bp_template_no_memory(void)
 static bool call_fits(const struct bp_prepared *p, const struct bp_invocation *inv)
 {
     if (p->row != inv->row || p->n_in != inv->n_in || p->want != inv->want) return false;
+    if (p->n_out == 1 && bp_view_has_gaps(&p->type[p->n_in].view))
+        return false; /* its result is a slice of a join */
     for (uint32_t i = 0; i < p->n_in; i++) {
         const struct bp_view *type = &p->type[i].view;
         if ((type->rank == BP_ABSENT) != !inv->in[i]) return false;

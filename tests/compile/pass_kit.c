@@ -202,3 +202,14 @@ void pass_expect_dense(struct text_graph *g, const char *what)
                      "%s: output %u is not row-major", what, o);
     bp_schedule_destroy(s);
 }
+
+void pass_list_launches(const struct bp_schedule *s, char *text, size_t size)
+{
+    size_t at = 0;
+
+    *text = 0;
+    for (uint32_t n = 0; n < s->n_launch; n++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? " " : "",
+                               s->launch[n].step->row->info.name);
+    cr_assert(at < size);
+}

@@ -46,6 +46,9 @@ bool pass_has(const char *ops, const char *op);
  * least the sum of the magnitudes of the terms that are added for it. */
 void pass_check_values(struct text_graph *g, double terms);
 
+/* Writes the operators of a schedule's launches in their order, with spaces between. */
+void pass_list_launches(const struct bp_schedule *s, char *text, size_t size);
+
 /* Compiles the graph with all passes, and expects that its outputs are row-major. */
 void pass_expect_dense(struct text_graph *g, const char *what);
 

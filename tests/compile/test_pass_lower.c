@@ -25,17 +25,6 @@ static void lower_without_fusion(void)
 
 TestSuite(lower, .init = lower_without_fusion);
 
-static void list_launches(const struct bp_schedule *s, char *text, size_t size)
-{
-    size_t at = 0;
-
-    *text = 0;
-    for (uint32_t n = 0; n < s->n_launch; n++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? " " : "",
-                               s->launch[n].step->row->info.name);
-    cr_assert(at < size);
-}
-
 static void expect_launches(uint32_t dtype, const struct lower_case *c, bool arena)
 {
     struct text_graph g = text_begin();
@@ -45,7 +34,7 @@ static void expect_launches(uint32_t dtype, const struct lower_case *c, bool are
     g.dtype = dtype;
     text_record(&g, c->text);
     OK(bp_compile(g.graph, g.f.device, &s));
-    list_launches(s, launches, sizeof launches);
+    pass_list_launches(s, launches, sizeof launches);
     cr_assert_str_eq(launches, c->launches, "%s, %s: %s", c->text, bp_dtype_name(dtype), launches);
     if (arena)
         cr_assert_eq(s->arena, c->arena, "%s: an arena of %llu bytes, expected %llu", c->text,

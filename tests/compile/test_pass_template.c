@@ -191,6 +191,9 @@ static const char *const template_texts[] = {
     /* extents that are sums with multiples */
     "y = concat(x[2,{S},4], z[2,3,4]; axis=1)\nreturn neg(y), sum(y; axes=2)",
     "neg(concat(x[{S},4], y[{S},4]; axis=0))",
+    "abs(concat(tanh(y[2,3,4]), neg(x[2,{S},4]); axis=1))",
+    "a = concat(neg(x[2,{S},4]), tanh(y[2,3,4]); axis=1)\n"
+    "c = concat(a, exp(z[2,3,4]); axis=1)\nreturn abs(a), abs(c)",
     "softmax(matmul(x[2,{S},8], y[2,8,{S+2}]); axis=-1)",
     /* attributes */
     "tanh(reshape(x[2,{S},6]; shape=2_{3S}_2))",

@@ -8,7 +8,7 @@ AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
 NORM, FUSE, FUSE_CODE = "core/compile/pass_norm.c", "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
-SOURCE = "core/memory/source.c"
+SOURCE, JOIN = "core/memory/source.c", "core/compile/lower_join.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_compare.c", "core/compile/template_constant.c"
 TEMPLATE_CALL = "core/compile/template_call.c"
@@ -209,6 +209,26 @@ PASSES = [
      "if (s->empty || !s->owner.write) return;", "sources"),
     ("inputs of programs are not brought back", "core/exec/compiled_run.c",
      " &&\n           !(t->view.flags & BP_VIEW_CONSTANT && t->buffer->source);", ";", "sources"),
+    # Inputs of concat in the memory of its result.
+    ("a result may lie over a slice", LOWER, "    if (value[root]->is_joined) return false;\n", "", "join"),
+    ("any node may read a slice", JOIN, "value_is_private(s->ir, result) && !s->needs_dense[result];",
+     "value_is_private(s->ir, result);", "join"),
+    ("any reader of a part may read a slice", JOIN, "if (!value_is_private(s->ir, v) || s->needs_dense[v]) return false;",
+     "if (!value_is_private(s->ir, v)) return false;", "join"),
+    ("outputs may be slices", JOIN, "value->root == v && !value->returned &&", "value->root == v &&", "join"),
+    ("updated values may be slices", JOIN, "           !value->updated;", "           value->node != BP_NO_VALUE;", "join"),
+    ("the axes of a chain differ", JOIN, "concat_axis(s->ir, less) == concat_axis(s->ir, more) &&", "", "join"),
+    ("parts lie at the begin", JOIN, "place->at, &type);", "0, &type);", "join"),
+    ("parts are copied to the begin", JOIN, "uint64_t offset = slice_type(l, join, &value->type.view, at, &type);",
+     "uint64_t offset = slice_type(l, join, &value->type.view, 0 * at, &type);", "join"),
+    ("a part elsewhere in the memory is in its place", JOIN,
+     "if (value->root == join->root && value->offset == offset) return BP_OK;",
+     "if (value->root == join->root) return BP_OK;", "join"),
+    ("lists that begin alike are not chains", JOIN, "!memcmp(less->in, more->in, less->n_in * sizeof *less->in);",
+     "!less->in;", "join"),
+    ("a part of two memories moves", JOIN, "if (s->l->place[v].join != BP_NO_VALUE) return false;", "", "join"),
+    ("calls for slices fit elsewhere", TEMPLATE_CALL, "if (p->n_out == 1 && bp_view_has_gaps(&p->type[p->n_in].view))\n        return false;",
+     "", "template"),
     # Lowering.
     ("results lie in inputs that are read later", LOWER,
      "if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;", "", "lower"),
