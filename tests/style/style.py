@@ -42,6 +42,7 @@ LAYERS = {
     "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "ops: schema", "ops: reference", "ops: cases"],  # table.def
     "sdk/onnx": ["core/include", "sdk/include"],
     "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "ops: schema"],
+    "sdk/bridges": ["core/include", "sdk/include", "sdk/onnx"],  # model.h
     "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],
     "examples/own_operator": ["core/include", "sdk/include", "sdk/template"],  # one file for a copy of the template, one for an app
 }
@@ -420,6 +421,8 @@ def plugin_symbols(tree, seen, build):
                 yield f"{os.path.relpath(path, build)} is not built"
             name = os.path.basename(path)
             wanted = "bp_net_get" if name.startswith("bp_net_") else "bp_plugin_get"  # network modules
+            if source.startswith("sdk/bridges/python/"):
+                wanted = "PyInit__backplane"
             if os.path.exists(path) and exported(path) != {wanted}:
                 yield f"{name} exports {sorted(exported(path))}, expected {wanted} only"
 

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create.c: makes tensors of Python objects: by sharing their memory, where the device can use it,
+ * or by a copy. */
+#include "module.h"
+#include <stdlib.h>
+
+/* Writes size bytes of dense host memory to a new tensor. */
+static PyObject *tensor_of_memory(struct py_state *state, PyObject *device, uint32_t dtype,
+                                  uint32_t rank, const int64_t *shape, const void *data)
+{
+    struct bp_tensor *handle = NULL;
+    struct py_lane *lane = py_lane_of(state, device);
+    enum bp_status status = bp_tensor_create(((struct py_device *)device)->handle,
+                                             (enum bp_dtype)dtype, rank, shape, &handle);
+    struct py_hold hold;
+    PyObject *result;
+    struct py_tensor *t;
+
+    if (status) return py_fail(state, status);
+    result = py_tensor_wrap(state, handle, device);
+    t = (struct py_tensor *)result;
+    if (!t || !t->bytes) return result;
+    hold = py_lane_take(lane, t->bytes >= 65536);
+    status = bp_tensor_write(lane->stream, t->handle, data, t->bytes);
+    py_lane_leave(&hold);
+    if (!status) return result;
+    Py_DECREF(result);
+    return py_fail(state, status);
+}
+
+/* Copies the memory of a buffer to the device. */
+static PyObject *tensor_of_view(struct py_state *state, Py_buffer *view, PyObject *device)
+{
+    uint32_t dtype = py_dtype_of_format(view->format, view->itemsize);
+    int64_t shape[BP_RANK_MAX];
+    PyObject *result = NULL;
+    void *dense = NULL;
+
+    if (dtype == PY_DTYPE_NONE || view->ndim > BP_RANK_MAX) {
+        PyErr_Format(PyExc_TypeError, "a buffer of format \"%s\" with %d axes is no tensor",
+                     view->format ? view->format : "B", view->ndim);
+        return NULL;
+    }
+    for (int i = 0; i < view->ndim; i++)
+        shape[i] = view->shape ? (int64_t)view->shape[i] : (int64_t)(view->len / view->itemsize);
+    if (PyBuffer_IsContiguous(view, 'C')) {
+        result = tensor_of_memory(state, device, dtype, (uint32_t)view->ndim, shape, view->buf);
+    } else {
+        dense = malloc((size_t)view->len + 1);
+        if (!dense) PyErr_NoMemory();
+        else if (!PyBuffer_ToContiguous(dense, view, view->len, 'C'))
+            result = tensor_of_memory(state, device, dtype, (uint32_t)view->ndim, shape, dense);
+        free(dense);
+    }
+    return result;
+}
+
+static PyObject *tensor_of_buffer(struct py_state *state, PyObject *what, PyObject *device,
+                                  enum py_share share)
+{
+    struct py_device *d = (struct py_device *)device;
+    Py_buffer view;
+    PyObject *result;
+
+    if (share != PY_MUST_COPY && d->dlpack_type == 1) {
+        result = py_share_buffer(state, what, device);
+        if (result || share == PY_MUST_SHARE) return result;
+        PyErr_Clear();
+    }
+    if (PyObject_GetBuffer(what, &view, PyBUF_FULL_RO)) return NULL;
+    result = tensor_of_view(state, &view, device);
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* A tensor on its own device, or a copy of it on another one. */
+static PyObject *tensor_of_tensor(struct py_tensor *t, PyObject *device, enum py_share share)
+{
+    if (t->symbolic && share != PY_MUST_COPY) device = t->owner;
+    if (t->owner == device && share != PY_MUST_COPY) {
+        Py_INCREF((PyObject *)t);
+        return (PyObject *)t;
+    }
+    if (share == PY_MUST_SHARE) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is on another device: it must be copied");
+        return NULL;
+    }
+    return py_tensor_copied(t, device);
+}
+
+/* Tries DLPack. Returns NULL without an exception if another way may do. */
+static PyObject *tensor_of_dlpack(struct py_state *state, PyObject *what, PyObject *device,
+                                  enum py_share share)
+{
+    PyObject *result = py_dlpack_import(state, what, share == PY_MUST_SHARE ? device : NULL);
+    PyObject *copy;
+
+    if (!result) {
+        if (share != PY_MUST_SHARE && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+        return NULL;
+    }
+    if (share == PY_MUST_SHARE ||
+        (share == PY_MAY_SHARE && ((struct py_tensor *)result)->owner == device))
+        return result;
+    copy = py_tensor_copied((struct py_tensor *)result, device);
+    Py_DECREF(result);
+    return copy;
+}
+
+PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, PyObject *device,
+                         enum py_share share)
+{
+    PyObject *result;
+
+    if (py_tensor_is(state, what)) return tensor_of_tensor((struct py_tensor *)what, device, share);
+    if (PyFloat_Check(what) || PyLong_Check(what))
+        return py_tensor_of_list(state, what, like, device);
+    if (PyObject_CheckBuffer(what)) {
+        result = tensor_of_buffer(state, what, device, share);
+        if (result) return result;
+        if (!PyObject_HasAttrString(what, "__dlpack__")) return NULL;
+        PyErr_Clear();
+    }
+    if (PyObject_HasAttrString(what, "__dlpack__")) {
+        result = tensor_of_dlpack(state, what, device, share);
+        if (result || PyErr_Occurred()) return result;
+    }
+    if (share == PY_MUST_SHARE) {
+        PyErr_Format(PyExc_BufferError, "%R has no memory to share", what);
+        return NULL;
+    }
+    return py_tensor_of_list(state, what, like, device);
+}
+
+/* Converts a tensor to a dtype, unless it has the dtype; takes it over. */
+static PyObject *tensor_cast(struct py_state *state, PyObject *tensor, PyObject *dtype)
+{
+    uint32_t number;
+    PyObject *result;
+
+    if (!tensor || dtype == Py_None) return tensor;
+    if (py_dtype_find(state, dtype, &number)) Py_CLEAR(tensor);
+    if (!tensor || ((struct py_tensor *)tensor)->dtype == number) return tensor;
+    result = PyObject_CallMethod(state->host, "cast", "OO", tensor, dtype);
+    Py_DECREF(tensor);
+    return result;
+}
+
+PyObject *py_asarray(PyObject *module, PyObject *args, PyObject *kw)
+{
+    static char *words[] = {"", "dtype", "device", "copy", NULL};
+    struct py_state *state = PyModule_GetState(module);
+    PyObject *what, *dtype = Py_None, *device = NULL, *copy = Py_None, *result;
+    enum py_share share = PY_MAY_SHARE;
+    uint32_t like = PY_DTYPE_NONE;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|OOO:asarray", words, &what, &dtype, &device,
+                                     &copy))
+        return NULL;
+    if (dtype != Py_None && py_dtype_find(state, dtype, &like)) return NULL;
+    if (copy != Py_None) share = PyObject_IsTrue(copy) ? PY_MUST_COPY : PY_MUST_SHARE;
+    if ((!device || device == Py_None) && py_tensor_is(state, what) &&
+        !((struct py_tensor *)what)->symbolic) {
+        device = ((struct py_tensor *)what)->owner;
+        Py_INCREF(device);
+    } else device = py_device_of(state, device);
+    if (!device) return NULL;
+    result = tensor_cast(state, py_tensor_from(state, what, like, device, share), dtype);
+    Py_DECREF(device);
+    return result;
+}
+
+PyObject *py_empty(PyObject *module, PyObject *args, PyObject *kw)
+{
+    static char *words[] = {"shape", "dtype", "device", NULL};
+    struct py_state *state = PyModule_GetState(module);
+    PyObject *shape, *dtype = Py_None, *device = NULL, *result = NULL;
+    struct bp_tensor *handle = NULL;
+    int64_t extent[BP_RANK_MAX];
+    uint32_t number = BP_F32;
+    enum bp_status status;
+    int n;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|OO:empty", words, &shape, &dtype, &device))
+        return NULL;
+    n = py_integers(shape, extent, BP_RANK_MAX, "shape");
+    if (n < 0 || (dtype != Py_None && py_dtype_find(state, dtype, &number))) return NULL;
+    device = py_device_of(state, device);
+    if (!device) return NULL;
+    status = bp_tensor_create(((struct py_device *)device)->handle, (enum bp_dtype)number,
+                              (uint32_t)n, extent, &handle);
+    if (status) py_fail(state, status);
+    else result = py_tensor_wrap(state, handle, device);
+    Py_DECREF(device);
+    return result;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlpack.c: exchanges tensors with other packages by DLPack capsules, without a copy, and shares
+ * the memory of objects with the buffer protocol. */
+#include "module.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char capsule_name[] = "dltensor", capsule_used[] = "used_dltensor";
+static const char capsule_versioned[] = "dltensor_versioned";
+static const char capsule_versioned_used[] = "used_dltensor_versioned";
+enum {
+    HOST_MEMORY = 1
+}; /* DLDeviceType */
+
+/* ---- to other packages ---- */
+
+static void capsule_drop(PyObject *capsule)
+{
+    struct bp_dlpack_managed *managed;
+    struct bp_dlpack_legacy *legacy;
+
+    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
+        managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+        if (managed->deleter) managed->deleter(managed);
+    } else if (PyCapsule_IsValid(capsule, capsule_name)) {
+        legacy = PyCapsule_GetPointer(capsule, capsule_name);
+        if (legacy->deleter) legacy->deleter(legacy);
+    }
+}
+
+PyObject *py_dlpack_device(PyObject *self, PyObject *unused)
+{
+    struct py_tensor *t = (struct py_tensor *)self;
+    struct py_device *d = (struct py_device *)t->owner;
+
+    (void)unused;
+    if (t->symbolic || !d->dlpack_type) {
+        PyErr_SetString(PyExc_BufferError, t->symbolic ? "a symbolic tensor has no memory"
+                                                       : "memory of the device has no DLPack type");
+        return NULL;
+    }
+    return Py_BuildValue("(II)", d->dlpack_type, d->dlpack_id);
+}
+
+static PyObject *export_failed(struct py_tensor *t, enum bp_status status)
+{
+    if (status != BP_ERR_UNSUPPORTED) return py_fail(t->state, status);
+    PyErr_SetString(PyExc_BufferError, bp_error_message());
+    return NULL;
+}
+
+/* The capsule of a tensor whose work is done. */
+static PyObject *capsule_of(struct py_tensor *t, bool versioned, bool copied)
+{
+    struct bp_dlpack_managed *managed = NULL;
+    struct bp_dlpack_legacy *legacy = NULL;
+    enum bp_status status;
+    PyObject *capsule;
+
+    status = versioned ? bp_tensor_to_dlpack(t->handle, &managed)
+                       : bp_tensor_to_dlpack_legacy(t->handle, &legacy);
+    if (status) return export_failed(t, status);
+    if (managed && copied) managed->flags |= BP_DLPACK_IS_COPIED;
+    capsule = versioned ? PyCapsule_New(managed, capsule_versioned, capsule_drop)
+                        : PyCapsule_New(legacy, capsule_name, capsule_drop);
+    if (capsule) return capsule;
+    if (managed) managed->deleter(managed);
+    if (legacy) legacy->deleter(legacy);
+    return NULL;
+}
+
+/* Whether max_version, (major, minor) or None, allows a capsule with a version: 1 or 0; or -1. */
+static int version_allows(PyObject *max_version)
+{
+    PyObject *major;
+    long number;
+
+    if (max_version == Py_None) return 0;
+    major = PySequence_GetItem(max_version, 0);
+    number = major ? PyLong_AsLong(major) : -1;
+    Py_XDECREF(major);
+    return PyErr_Occurred() ? -1 : number >= 1;
+}
+
+/* The tensor that a consumer's dl_device and copy demand: t itself, or a copy. */
+static PyObject *export_source(struct py_tensor *t, PyObject *dl_device, int copy)
+{
+    struct py_device *d = (struct py_device *)t->owner;
+    PyObject *device = t->owner, *result;
+    int type = (int)d->dlpack_type, id = (int)d->dlpack_id;
+
+    if (dl_device != Py_None && !PyArg_ParseTuple(dl_device, "ii", &type, &id)) return NULL;
+    if (type == (int)d->dlpack_type && id == (int)d->dlpack_id && copy != 1) {
+        Py_INCREF((PyObject *)t);
+        return (PyObject *)t;
+    }
+    if (copy == 0 || (type != HOST_MEMORY && type != (int)d->dlpack_type)) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is on another device, or may not be copied");
+        return NULL;
+    }
+    device = type == (int)d->dlpack_type ? device : py_device_open(t->state, "cpu");
+    if (!device) return NULL;
+    result = py_tensor_copied(t, device);
+    if (device != t->owner) Py_DECREF(device);
+    return result;
+}
+
+PyObject *py_dlpack_export(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *words[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    struct py_tensor *t = (struct py_tensor *)self;
+    PyObject *stream = Py_None, *max_version = Py_None, *dl_device = Py_None, *copy = Py_None;
+    PyObject *source, *capsule = NULL, *where;
+    enum bp_status status;
+    PyThreadState *thread;
+    int versioned;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOO:__dlpack__", words, &stream, &max_version,
+                                     &dl_device, &copy))
+        return NULL;
+    where = py_dlpack_device(self, NULL);
+    Py_XDECREF(where);
+    versioned = where ? version_allows(max_version) : -1;
+    if (versioned < 0) return NULL;
+    source = export_source(t, dl_device, copy == Py_None ? -1 : PyObject_IsTrue(copy));
+    if (!source) return NULL;
+    /* The consumer knows nothing of our streams: the work is done when it gets the memory. */
+    thread = PyEval_SaveThread();
+    status = bp_device_synchronize(
+        ((struct py_device *)((struct py_tensor *)source)->owner)->handle);
+    PyEval_RestoreThread(thread);
+    if (status) py_fail(t->state, status);
+    else capsule = capsule_of((struct py_tensor *)source, versioned, source != self);
+    Py_DECREF(source);
+    return capsule;
+}
+
+/* ---- from other packages ---- */
+
+/* Opens the device of a DLPack device type: a new reference. */
+static PyObject *device_of_type(struct py_state *state, int type, int id)
+{
+    static const struct {
+        int type;
+        const char *kind;
+    } table[] = {{1, "cpu"}, {2, "cuda"}, {10, "hip"}};
+    PyObject *name, *device = NULL;
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].type != type) continue;
+        name = PyUnicode_FromFormat("%s:%d", table[i].kind, type == HOST_MEMORY ? 0 : id);
+        if (name) device = py_device_of(state, name);
+        Py_XDECREF(name);
+        return device;
+    }
+    PyErr_Format(PyExc_BufferError, "no device has memory of DLPack type %d", type);
+    return NULL;
+}
+
+/* Calls what.__dlpack__, with a version if it takes one. */
+static PyObject *capsule_request(PyObject *what)
+{
+    PyObject *method = PyObject_GetAttrString(what, "__dlpack__"), *capsule = NULL;
+    PyObject *none = PyTuple_New(0), *kw = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
+
+    if (method && none && kw) {
+        capsule = PyObject_Call(method, none, kw);
+        if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            capsule = PyObject_Call(method, none, NULL);
+        }
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(none);
+    Py_XDECREF(kw);
+    return capsule;
+}
+
+/* Makes a tensor of a capsule, which is used up then. */
+static PyObject *capsule_consume(struct py_state *state, PyObject *capsule, PyObject *device)
+{
+    struct bp_device *handle = ((struct py_device *)device)->handle;
+    struct bp_tensor *tensor = NULL;
+    enum bp_status status;
+
+    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
+        status = bp_tensor_from_dlpack(handle, PyCapsule_GetPointer(capsule, capsule_versioned),
+                                       &tensor);
+        if (!status) PyCapsule_SetName(capsule, capsule_versioned_used);
+    } else if (PyCapsule_IsValid(capsule, capsule_name)) {
+        status = bp_tensor_from_dlpack_legacy(handle, PyCapsule_GetPointer(capsule, capsule_name),
+                                              &tensor);
+        if (!status) PyCapsule_SetName(capsule, capsule_used);
+    } else {
+        PyErr_SetString(PyExc_TypeError, "__dlpack__ returned no DLPack capsule, or a used one");
+        return NULL;
+    }
+    return status ? py_fail(state, status) : py_tensor_wrap(state, tensor, device);
+}
+
+PyObject *py_dlpack_import(struct py_state *state, PyObject *what, PyObject *device)
+{
+    PyObject *where = PyObject_CallMethod(what, "__dlpack_device__", NULL);
+    PyObject *capsule, *of_memory, *result = NULL, *pair[2] = {0};
+    int type = -1, id = -1;
+
+    for (int i = 0; where && i < 2; i++) { /* the type may be an enumeration */
+        pair[i] = PySequence_GetItem(where, i);
+        if (pair[i]) *(i ? &id : &type) = (int)PyLong_AsLong(pair[i]);
+        Py_XDECREF(pair[i]);
+    }
+    Py_XDECREF(where);
+    if (!where || PyErr_Occurred()) return NULL;
+    of_memory = device_of_type(state, type, id);
+    if (!of_memory) return NULL;
+    if (device && of_memory != device) {
+        PyErr_Format(PyExc_BufferError, "the memory is of %R, not of %R", of_memory, device);
+        Py_DECREF(of_memory);
+        return NULL;
+    }
+    capsule = capsule_request(what);
+    if (capsule) result = capsule_consume(state, capsule, of_memory);
+    Py_XDECREF(capsule);
+    Py_DECREF(of_memory);
+    return result;
+}
+
+PyObject *py_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
+{
+    static char *words[] = {"", "device", "copy", NULL};
+    struct py_state *state = PyModule_GetState(module);
+    PyObject *what, *device = Py_None, *copy = Py_None, *tensor, *to, *result;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OO:from_dlpack", words, &what, &device, &copy))
+        return NULL;
+    tensor = py_dlpack_import(state, what, NULL);
+    if (!tensor || (device == Py_None && copy != Py_True)) return tensor;
+    if (device == Py_None) {
+        to = ((struct py_tensor *)tensor)->owner;
+        Py_INCREF(to);
+    } else to = py_device_of(state, device);
+    if (to && to == ((struct py_tensor *)tensor)->owner && copy != Py_True) {
+        Py_DECREF(to);
+        return tensor;
+    }
+    if (to && copy == Py_False)
+        PyErr_SetString(PyExc_BufferError, "the memory is of another device: it must be copied");
+    result = to && copy != Py_False ? py_tensor_copied((struct py_tensor *)tensor, to) : NULL;
+    Py_XDECREF(to);
+    Py_DECREF(tensor);
+    return result;
+}
+
+/* ---- the buffer protocol ---- */
+
+/* A buffer that a tensor holds. */
+struct held {
+    struct bp_dlpack_managed managed;
+    Py_buffer view;
+    int64_t numbers[2 * BP_RANK_MAX];
+};
+
+static void held_release(struct bp_dlpack_managed *managed)
+{
+    struct held *held = managed->manager_ctx;
+    PyGILState_STATE gil;
+
+    if (!Py_IsInitialized()) return; /* the memory belongs to an interpreter that has ended */
+    gil = PyGILState_Ensure();
+    PyBuffer_Release(&held->view);
+    PyGILState_Release(gil);
+    free(held);
+}
+
+static struct bp_dlpack_dtype dtype_to_dlpack(uint32_t dtype)
+{
+    uint8_t code = BP_DLPACK_FLOAT;
+
+    if (dtype == BP_BOOL) code = BP_DLPACK_BOOL;
+    else if (dtype <= BP_I64) code = BP_DLPACK_INT;
+    else if (dtype <= BP_U64) code = BP_DLPACK_UINT;
+    else if (dtype == BP_C64 || dtype == BP_C128) code = BP_DLPACK_COMPLEX;
+    return (struct bp_dlpack_dtype){code, (uint8_t)(py_dtype_size(dtype) * 8), 1};
+}
+
+static int held_describe(struct held *held)
+{
+    Py_buffer *view = &held->view;
+    uint32_t dtype = py_dtype_of_format(view->format, view->itemsize);
+    struct bp_dlpack_tensor *tensor = &held->managed.tensor;
+    int rank = view->ndim;
+
+    if (dtype == PY_DTYPE_NONE || rank > BP_RANK_MAX || view->suboffsets) {
+        PyErr_SetString(PyExc_BufferError, "the buffer is no tensor");
+        return -1;
+    }
+    for (int i = 0; i < rank; i++) {
+        held->numbers[i] = view->shape[i];
+        held->numbers[rank + i] = view->strides ? view->strides[i] / view->itemsize : 1;
+        if (view->strides && view->strides[i] % view->itemsize) {
+            PyErr_SetString(PyExc_BufferError, "the strides are no multiples of an element");
+            return -1;
+        }
+    }
+    held->managed.version = (struct bp_dlpack_version){BP_DLPACK_MAJOR, BP_DLPACK_MINOR};
+    held->managed.manager_ctx = held;
+    held->managed.deleter = held_release;
+    held->managed.flags = view->readonly ? BP_DLPACK_READ_ONLY : 0;
+    *tensor = (struct bp_dlpack_tensor){.data = view->buf,
+                                        .device = {HOST_MEMORY, 0},
+                                        .ndim = rank,
+                                        .dtype = dtype_to_dlpack(dtype),
+                                        .shape = held->numbers,
+                                        .strides = held->numbers + rank};
+    return 0;
+}
+
+PyObject *py_share_buffer(struct py_state *state, PyObject *what, PyObject *device)
+{
+    struct held *held = calloc(1, sizeof *held);
+    struct bp_tensor *handle = NULL;
+    enum bp_status status = BP_OK;
+
+    if (!held) return PyErr_NoMemory();
+    if (PyObject_GetBuffer(what, &held->view, PyBUF_RECORDS_RO)) {
+        free(held);
+        return NULL;
+    }
+    if (!held_describe(held)) {
+        status = bp_tensor_from_dlpack(((struct py_device *)device)->handle, &held->managed,
+                                       &handle);
+        if (!status) return py_tensor_wrap(state, handle, device);
+        py_fail(state, status);
+    }
+    PyBuffer_Release(&held->view);
+    free(held);
+    return NULL;
+}

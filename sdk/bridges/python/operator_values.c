@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* operator_values.c: writes Python values into the attribute struct of an operator call. */
+#include "module.h"
+#include <string.h>
+
+static int value_wrong(const struct bp_attr *attr, const char *expected, PyObject *value)
+{
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s: expected %s, got %R", attr->name, expected, value);
+    return -1;
+}
+
+static int value_dtype(struct py_state *state, PyObject *value, int64_t *out)
+{
+    uint32_t dtype;
+
+    if (py_dtype_find(state, value, &dtype)) return -1;
+    *out = (int64_t)dtype;
+    return 0;
+}
+
+/* One integer for all elements, or at most attr->count integers; the others keep their default. */
+static int value_integers(const struct bp_attr *attr, PyObject *value, int64_t *at)
+{
+    int n = py_integers(value, at, attr->count, attr->name);
+
+    if (n < 0) return -1;
+    for (int i = 1; PyIndex_Check(value) && i < attr->count; i++) at[i] = at[0];
+    return 0;
+}
+
+static int value_dims(const struct bp_attr *attr, PyObject *value, struct bp_dims *out,
+                      struct py_dims_room *dims)
+{
+    int room = (int)(sizeof dims->at / sizeof *dims->at) - dims->used;
+    int n = py_integers(value, dims->at + dims->used, room, attr->name);
+
+    if (n < 0) return -1;
+    *out = (struct bp_dims){n ? dims->at + dims->used : NULL, n};
+    dims->used += n;
+    return 0;
+}
+
+int py_attr_set(struct py_state *state, const struct bp_attr *attr, PyObject *value, char *attrs,
+                struct py_dims_room *dims)
+{
+    char *field = attrs + attr->offset;
+    int64_t integer = 0;
+    double number;
+
+    switch (attr->kind) {
+    case BP_ATTR_F64:
+        number = PyFloat_AsDouble(value);
+        if (number == -1 && PyErr_Occurred()) return value_wrong(attr, "a number", value);
+        memcpy(field, &number, sizeof number);
+        return 0;
+    case BP_ATTR_FLAG:
+        integer = PyObject_IsTrue(value);
+        if (integer < 0) return -1;
+        break;
+    case BP_ATTR_DTYPE:
+        if (value_dtype(state, value, &integer)) return -1;
+        break;
+    case BP_ATTR_INTS: return value_integers(attr, value, (int64_t *)(void *)field);
+    case BP_ATTR_DIMS: return value_dims(attr, value, (struct bp_dims *)(void *)field, dims);
+    default:
+        if (!PyIndex_Check(value)) return value_wrong(attr, "an integer", value);
+        integer = PyLong_AsLongLong(value);
+        if (integer == -1 && PyErr_Occurred()) return value_wrong(attr, "an integer", value);
+    }
+    memcpy(field, &integer, sizeof integer);
+    return 0;
+}
