@@ -203,12 +203,15 @@ static void attrs_json(cJSON *json, const struct bp_opinfo *op)
 
     for (unsigned i = 0; i < op->n_attr; i++) {
         const struct bp_attr *attr = &op->attr[i];
+        char *text = bp_attr_default_text(attr);
         cJSON *one = cJSON_CreateObject();
         bp_json_text(one, "name", attr->name);
         bp_json_text(one, "kind", bp_attr_kind_name(attr->kind));
         bp_json_text(one, "when", attr->when == BP_ATTR_RUN ? "run" : "key");
         cJSON_AddNumberToObject(one, "count", attr->count);
         cJSON_AddNumberToObject(one, "default", attr->value);
+        bp_json_text(one, "default_text", text); /* JSON has no infinity */
+        free(text);
         bp_json_text(one, "doc", attr->doc);
         cJSON_AddItemToArray(list, one);
     }

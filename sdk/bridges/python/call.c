@@ -147,7 +147,9 @@ static PyObject *call_convert(struct call *c, PyObject *value, uint32_t var)
 
     result = py_tensor_from(c->state, value, c->like[var], device, PY_MAY_SHARE);
     if (result && graph) bp_tensor_freeze(((struct py_tensor *)result)->handle);
-    if (result) c->bytes += ((struct py_tensor *)result)->bytes;
+    if (!result) return NULL;
+    c->bytes += ((struct py_tensor *)result)->bytes;
+    if (c->like[var] == PY_DTYPE_NONE) c->like[var] = ((struct py_tensor *)result)->dtype;
     return result;
 }
 

@@ -111,17 +111,18 @@ PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, 
                          enum py_share share)
 {
     PyObject *result;
+    bool dlpack;
 
     if (py_tensor_is(state, what)) return tensor_of_tensor((struct py_tensor *)what, device, share);
     if (PyFloat_Check(what) || PyLong_Check(what))
         return py_tensor_of_list(state, what, like, device);
+    dlpack = PyObject_HasAttrString(what, "__dlpack__");
     if (PyObject_CheckBuffer(what)) {
         result = tensor_of_buffer(state, what, device, share);
-        if (result) return result;
-        if (!PyObject_HasAttrString(what, "__dlpack__")) return NULL;
+        if (result || !dlpack) return result;
         PyErr_Clear();
     }
-    if (PyObject_HasAttrString(what, "__dlpack__")) {
+    if (dlpack) {
         result = tensor_of_dlpack(state, what, device, share);
         if (result || PyErr_Occurred()) return result;
     }

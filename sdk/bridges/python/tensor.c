@@ -227,6 +227,24 @@ static Py_ssize_t tensor_length(PyObject *self)
     return (Py_ssize_t)info.shape[0];
 }
 
+/* An iterator over the views of the first axis. */
+static PyObject *tensor_iter(PyObject *self)
+{
+    Py_ssize_t n = tensor_length(self);
+    PyObject *list = n < 0 ? NULL : PyList_New(n), *iterator;
+
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *index = PyLong_FromSsize_t(i);
+        PyObject *view = index ? py_tensor_subscript(self, index) : NULL;
+
+        Py_XDECREF(index);
+        if (!view || PyList_SetItem(list, i, view)) Py_CLEAR(list);
+    }
+    iterator = list ? PyObject_GetIter(list) : NULL;
+    Py_XDECREF(list);
+    return iterator;
+}
+
 static PyObject *tensor_tobytes(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -357,10 +375,12 @@ static PyObject *tensor_expand(PyObject *self, PyObject *args)
     struct bp_tensor *view = NULL;
     int64_t shape[BP_RANK_MAX];
     int n = integers_of_args(args, shape, "expand");
+    enum bp_status status;
 
     if (n < 0) return NULL;
     if (t->symbolic) return tensor_record(t, "expand", shape, n);
-    return tensor_view_result(t, bp_tensor_expand(t->handle, (uint32_t)n, shape, &view), view);
+    status = bp_tensor_expand(t->handle, (uint32_t)n, shape, &view);
+    return tensor_view_result(t, status, view);
 }
 
 /* ---- copies ---- */
@@ -510,6 +530,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_members, tensor_members},
     {Py_tp_doc, "An array of elements on a device, or a symbolic tensor of a graph. asarray(), "
                 "from_dlpack(), empty() and operators make tensors."},
+    {Py_tp_iter, tensor_iter},
     {Py_mp_length, tensor_length},
     {Py_mp_subscript, py_tensor_subscript},
     {Py_mp_ass_subscript, py_tensor_assign},

@@ -9,15 +9,15 @@ from . import _backplane
 GROUP = "backplane.plugins"  # of entry points
 FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
            "f16": "e", "f32": "f", "f64": "d", "c64": "ff", "c128": "dd"}
-NUMPY = {"bool": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8",
-         "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16"}
+NUMPY = {"bool": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
+         "u64": "u8", "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16"}
 ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0fnu",
              "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2fnuz": "float8_e5m2fnuz"}
 SHOWN = 64  # elements that repr() shows
 
 
 def plugin_folders():
-    """(name, folder) of each plugin wheel: an entry point names a module `folder` or a function that returns it.
+    """(name, folder) of each plugin wheel: its entry point names the package that is the folder, or a function.
 
     The library trusts a plugin if only root and the user can write to its files and to all folders above them, and
     no folder is a link: so links of the environment (lib64 of a venv) are resolved first.
@@ -134,7 +134,8 @@ def call(name, *args, **kw):
 
 
 def cast(tensor, dtype):
-    return tensor if _backplane._dtype_numbers.get(dtype) == _backplane._dtype_numbers[tensor.dtype] else call("cast", tensor, to=dtype)
+    numbers = _backplane._dtype_numbers
+    return tensor if numbers.get(dtype) == numbers[tensor.dtype] else call("cast", tensor, to=dtype)
 
 
 def record_transpose(tensor, axes):

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests calls of operators: signatures from the table, keywords, outputs, errors, and calls on several threads."""
+import ast
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import tap
+from tap import close, raises, same
+
+import backplane as bp
+from backplane import ops
+
+
+def table():
+    bp_command = os.path.join(tap.BUILD, "sdk", "tools", "bp")
+    return json.loads(subprocess.run([bp_command, "ops", "--json"], capture_output=True, check=True).stdout)["ops"]
+
+
+def test_every_operator_is_a_function_with_a_signature():
+    names = 0
+    for op in table():
+        for name in [op["name"], *op["aliases"]]:
+            function = getattr(ops, name)
+            parameters = inspect.signature(function).parameters
+            expected = [p["name"] for p in op["inputs"]]
+            expected += [a["name"] for a in op["attributes"] if a["name"] not in expected]
+            same([p for p in parameters if p not in ("out", "outputs", "row")], expected)
+            assert op["doc"][:40] in " ".join(function.__doc__.split()), name
+            same(function.__module__, "backplane.ops")
+            names += 1
+    same(names, len(ops.__all__))
+
+
+def literal(node):
+    return inspect.Parameter.empty if node is None else ast.literal_eval(node)
+
+
+def test_the_stubs_have_the_signatures_of_the_functions():
+    with open(os.path.join(tap.PACKAGE, "backplane", "ops.pyi"), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    aliases = {node.targets[0].id: node.value.id for node in tree.body if isinstance(node, ast.Assign)}
+    seen = set(aliases)
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        seen.add(node.name)
+        a = node.args
+        defaults = [None] * (len(a.args) - len(a.defaults)) + a.defaults
+        got = [(arg.arg, literal(default)) for arg, default in zip(a.args, defaults)]
+        got += [(arg.arg, literal(default)) for arg, default in zip(a.kwonlyargs, a.kw_defaults)]
+        signature = inspect.signature(getattr(ops, node.name))
+        same((node.name, got), (node.name, [(p.name, p.default) for p in signature.parameters.values()]))
+    same(seen, set(ops.__all__))
+    for alias, name in aliases.items():
+        assert getattr(ops, alias) is getattr(ops, name)
+
+
+def members(kind):
+    return {name for name in vars(kind) if not name.startswith("__")}
+
+
+def test_the_stubs_of_the_types_have_their_members():
+    with open(os.path.join(tap.PACKAGE, "backplane", "_backplane.pyi"), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    public = {name for name in dir(bp._backplane) if not name.startswith("_")}
+    named = set(classes) | {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    named |= {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    same({name for name in named if not name.startswith("_")}, public)
+    for name, node in classes.items():
+        kind = getattr(bp, name)
+        if issubclass(kind, Exception):
+            continue
+        have = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+        same((name, {n for n in have if not n.startswith("__")}), (name, {n for n in members(kind) if n[0] != "_"}))
+
+
+def test_inputs_by_position_and_by_name():
+    x = bp.asarray([3.0, 1.0])
+    same(ops.sub(x, y=1).tolist(), [2, 0])
+    same(ops.sub(x=x, y=x).tolist(), [0, 0])
+    same(ops.clip(x, min=2.0).tolist(), [3, 2])
+    same(ops.sub([5.0, 6.0], x).tolist(), [2, 5])
+    same(ops.add(1, 2).tolist(), 3)
+    raises(TypeError, ops.sub, x, has="an input is absent: 'y'")
+    raises(TypeError, ops.sub, x, x, x, has="takes 2 inputs by position")
+    raises(TypeError, ops.sub, x, x, x=x, has="two values for 'x'")
+    raises(TypeError, ops.sub, x, y=x, z=1, has="unexpected keyword 'z'")
+    raises(TypeError, ops.clip, x, min="a", has="min: expected a number")
+
+
+def test_attributes_that_an_input_supplies():
+    x = bp.asarray([1.0, 2, 3, 4])
+    same(ops.reshape(x, (2, 2)).shape, (2, 2))
+    same(ops.reshape(x, shape=[4, 1]).shape, (4, 1))
+    same(ops.reshape(x, bp.asarray([2, 2])).shape, (2, 2))
+    same(ops.topk(x, 2)[0].tolist(), [4, 3])
+    same(ops.full((2,), value=3).tolist(), [3, 3])
+    same(ops.slice(x, [1], [3], [0]).tolist(), [2, 3])
+
+
+def test_outputs_of_varying_number():
+    x = bp.asarray([[1.0, 2], [3, 4]])
+    same([t.tolist() for t in ops.split(x, sections=2)], [[[1, 2]], [[3, 4]]])
+    same([t.tolist() for t in ops.split(x, sizes=[1, 1], axis=1)], [[[1], [3]], [[2], [4]]])
+    same([t.tolist() for t in ops.unstack(x)], [[1, 2], [3, 4]])
+    same([t.shape for t in ops.meshgrid([x[0], x[1]])], [(2, 2)] * 2)
+    same(len(ops.layer_norm(x, outputs=3)), 3)
+    same(ops.sort(x, outputs=2)[1].tolist(), [[0, 1], [0, 1]])
+    same([t.tolist() for t in ops.unique(bp.asarray([2, 1, 2]), outputs=3)], [[1, 2], [1, 0], [1, 0, 1]])
+
+
+def test_results_are_written_to_given_tensors():
+    x, out = bp.asarray([1.0, 2.0]), bp.empty(2)
+    same(ops.add(x, x, out=out) is out, True)
+    same(out.tolist(), [2, 4])
+    index = bp.empty(1, "i64")
+    value, got = ops.topk(x, 1, out=[None, index])
+    same([got is index, value.tolist(), index.tolist()], [True, [2.0], [1]])
+    raises(bp.InvalidError, ops.add, x, x, out=bp.empty(3))
+    raises(TypeError, ops.add, x, x, out=3)
+
+
+def test_errors_have_classes_and_texts():
+    x = bp.asarray([1.0])
+    error = raises(bp.InvalidError, ops.add, x, bp.asarray([1]), has="input y is i64, expected f32")
+    same([error.status, error.status_name, isinstance(error, ValueError), isinstance(error, bp.Error)],
+         [1, "BP_ERR_INVALID", True, True])
+    raises(LookupError, bp.Device, "nothing", has="no plugin serves it")
+    raises(bp.NotFoundError, ops.add, x, x, row="cpu_none")
+    raises(bp.NotFoundError, bp.operator, "nothing.here", has="no operator")
+    same([c.__name__ for c in bp.DeviceLostError.__mro__[:3]], ["DeviceLostError", "Error", "RuntimeError"])
+    same(issubclass(bp.OutOfMemoryError, MemoryError) and issubclass(bp.TimeoutError, TimeoutError), True)
+
+
+def test_a_kernel_row_is_chosen_by_name():
+    x = bp.asarray([1.0])
+    rows = [row for op, row, reason in bp.Device("cpu").kernels("add") if not reason]
+    assert len(rows) > 1, rows
+    done = [row for row in rows if runs(x, row)]
+    assert done, rows
+
+
+def runs(x, row):
+    try:
+        return ops.add(x, x, row=row).tolist() == [2.0]
+    except bp.NoKernelError:
+        return False
+
+
+def test_random_numbers_and_einsum():
+    x = ops.uniform((1000,), low=2, high=3)
+    assert 2 <= ops.min(x).item() <= ops.max(x).item() <= 3
+    a = bp.asarray([[1.0, 2], [3, 4]])
+    close(bp.einsum("ij,jk->ik", a, a).tolist(), [[7, 10], [15, 22]])
+    raises(bp.InvalidError, bp.einsum, "i->->", a)
+
+
+def test_threads_share_tensors_and_a_stream():
+    x = bp.asarray([1.0] * 100000)
+    wrong, threads = [], []
+
+    def work(k):
+        try:
+            for _ in range(50):
+                y = x * k + k
+                if y[::50000].tolist() != [2.0 * k] * 2:
+                    wrong.append(k)
+                ops.add(1.0, k)
+        except Exception as error:
+            wrong.append(error)
+    for k in range(6):
+        threads.append(threading.Thread(target=work, args=(k,)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    same(wrong, [])
+
+
+def test_other_threads_run_during_a_call():
+    a = ops.uniform((1500, 1500))
+    ops.matmul(a, a)
+    start, count, done = time.monotonic(), [0], threading.Event()
+
+    def count_up():
+        while not done.is_set():
+            count[0] += 1
+            time.sleep(0.0005)
+    thread = threading.Thread(target=count_up)
+    thread.start()
+    while time.monotonic() - start < 0.5:
+        ops.matmul(a, a)
+    spent = time.monotonic() - start
+    done.set()
+    thread.join()
+    assert count[0] > spent / 0.02, f"{count[0]} steps of another thread in {spent:.2f} s of products"
+
+
+def test_streams_and_events():
+    x = bp.asarray([1.0, 2.0])
+    stream, event = bp.Stream("cpu", "async"), bp.Event("cpu")
+    raises(bp.InvalidError, event.query)
+    with stream as selected:
+        same(selected is stream, True)
+        for _ in range(20):
+            x = x + 1
+        event.record(stream)
+    bp.Device("cpu").stream.wait(event)
+    event.wait()
+    same([event.query(), x.tolist(), stream.device], [True, [21, 22], bp.Device("cpu")])
+    stream.cancel()
+    with stream:
+        raises(bp.CancelledError, lambda: x + 1)
+        stream.resume()
+        same((x + 1).tolist(), [22, 23])
+    stream.synchronize(1.0)
+    raises(ValueError, bp.Stream, "cpu", "fast")
+    raises(RuntimeError, stream.__exit__, None, None, None)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.main(globals()))

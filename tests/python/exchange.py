@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exchanges tensors with other packages by DLPack, without copies.
+
+    exchange.py BUILD PACKAGE...     PACKAGE: numpy, jax, torch, paddle
+
+In both directions the addresses are equal, writes of one side are seen by the other if it may write, and the memory is
+released once, when the last user has dropped it. A missing package is a failure. One TAP line for each test.
+"""
+import gc
+import importlib
+import os
+import sys
+import weakref
+
+import tap
+from tap import raises, same
+
+PACKAGES = sys.argv[2:]
+if "jax" in PACKAGES:  # before the first import of jax
+    os.environ.update(JAX_PLATFORMS="cpu", JAX_ENABLE_X64="1")
+
+import backplane as bp  # noqa: E402
+
+NAMES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
+         "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+         "c64": "complex64", "c128": "complex128"}
+VALUES = [[0, 1, 2], [3, 4, 5]]
+
+
+class Peer:
+    """numpy, and what the other packages share with it."""
+
+    writes = True  # into memory of ours
+    missing = ()  # dtypes
+
+    def __init__(self, name):
+        self.module = importlib.import_module(name)
+
+    def make(self, values, dtype):
+        return self.module.array(values, getattr(self.module, NAMES[dtype] + ("_" if dtype == "bool" else "")))
+
+    def take(self, tensor):
+        return self.module.from_dlpack(tensor)
+
+    def address(self, array):
+        return array.__array_interface__["data"][0]
+
+    def listed(self, array):
+        return array.tolist()
+
+    def write(self, array, value):
+        array[0, 0] = value
+
+
+class Numpy(Peer):
+    def __init__(self, name):
+        super().__init__(name)
+        old = int(self.module.__version__.partition(".")[0]) < 2
+        # numpy before 2 returns arrays that cannot be written, and has no bool in DLPack
+        self.writes, self.missing = not old, ("bf16", "bool") if old else ("bf16",)
+
+
+class Jax(Peer):
+    writes = False  # its arrays cannot be written
+
+    def __init__(self, name):
+        self.jax = importlib.import_module(name)
+        self.module = importlib.import_module("jax.numpy")
+
+    def make(self, values, dtype):
+        return self.module.array(values, NAMES[dtype]).block_until_ready()
+
+    def take(self, tensor):
+        return self.module.from_dlpack(tensor)
+
+    def address(self, array):
+        return array.unsafe_buffer_pointer()
+
+
+class Torch(Peer):
+    def make(self, values, dtype):
+        return self.module.tensor(values, dtype=getattr(self.module, NAMES[dtype]))
+
+    def address(self, array):
+        return array.data_ptr()
+
+
+class Paddle(Peer):
+    missing = ("u16", "u32", "u64")
+
+    def make(self, values, dtype):
+        return self.module.to_tensor(values, dtype=NAMES[dtype])
+
+    def take(self, tensor):
+        return self.module.utils.dlpack.from_dlpack(tensor.__dlpack__())
+
+    def address(self, array):
+        return array.data_ptr()
+
+
+PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "paddle": Paddle}
+
+
+def each_dtype(peer):
+    return [name for name in NAMES if name not in peer.missing]
+
+
+def values_of(dtype):
+    return [[bool(v % 2) for v in row] for row in VALUES] if dtype == "bool" else VALUES
+
+
+def test_from_backplane(peer):
+    for dtype in each_dtype(peer):
+        x = bp.asarray(values_of(dtype), dtype)
+        array = peer.take(x)
+        same([peer.address(array), tuple(array.shape), peer.listed(array)], [x.address, (2, 3), values_of(dtype)])
+    x = bp.asarray(VALUES, "f32")
+    array = peer.take(x)
+    x[1, 2] = 9
+    same(peer.listed(array)[1][2], 9)
+    if peer.writes:
+        peer.write(array, 7)
+        same(x[0, 0].item(), 7)
+    array = peer.take(x[:, 1:])
+    same([peer.address(array), peer.listed(array)], [x.address + 4, [[1, 2], [4, 9]]])
+
+
+def test_to_backplane(peer):
+    for dtype in each_dtype(peer):
+        array = peer.make(values_of(dtype), dtype)
+        for x in (bp.from_dlpack(array), bp.asarray(array)):
+            same([x.dtype, x.address, x.shape, x.tolist()], [dtype, peer.address(array), (2, 3), values_of(dtype)])
+    array = peer.make(VALUES, "f32")
+    same((bp.asarray(array) + 1).tolist(), [[1, 2, 3], [4, 5, 6]])
+    same(bp.ops.add(bp.asarray(VALUES, "f32"), array).tolist(), [[0, 2, 4], [6, 8, 10]])
+    assert bp.asarray(array, copy=True).address != peer.address(array)
+    if peer.writes:
+        x = bp.from_dlpack(array)
+        x[0, 0] = 5
+        peer.write(array, 5)
+        same([peer.listed(array)[0][0], x[0, 0].item()], [5, 5])
+
+
+def test_release_of_ours(peer):
+    device = bp.Device("cpu")
+    gc.collect()
+    device.synchronize()
+    before = device.memory()["allocated"]
+    x = bp.empty((100, 1000))
+    size = device.memory()["allocated"] - before
+    assert size >= 400000, size
+    first, second = peer.take(x), peer.take(x)
+    del x, first
+    gc.collect()
+    same(device.memory()["allocated"] - before, size)
+    del second
+    gc.collect()
+    same(device.memory()["allocated"], before)
+
+
+def test_release_of_theirs(peer):
+    """An object between the peer's array and the tensor counts the releases."""
+    class Lender:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **kw):
+            return self.array.__dlpack__(**kw)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    array = peer.make(VALUES, "f32")
+    references = sys.getrefcount(array)
+    x = bp.from_dlpack(Lender(array))
+    view = x[1]
+    del x
+    gc.collect()
+    same(view.tolist(), [3, 4, 5])
+    del view
+    bp.Device("cpu").synchronize()
+    gc.collect()
+    same(sys.getrefcount(array), references)
+    try:
+        gone = weakref.ref(array)
+    except TypeError:
+        return  # the package's arrays have no weak references
+    x = bp.from_dlpack(array)
+    del array
+    gc.collect()
+    same(x.tolist(), VALUES)
+    del x
+    bp.Device("cpu").synchronize()
+    gc.collect()
+    same(gone(), None)
+
+
+def test_numpy_conversions(peer):
+    if not isinstance(peer, Numpy):
+        return
+    numpy, x = peer.module, bp.asarray(VALUES, "f32")
+    array = x.numpy()
+    array[0, 0] = 4
+    same([x[0, 0].item(), peer.address(array), numpy.asarray(x).dtype.name], [4, x.address, "float32"])
+    same([numpy.asarray(x, dtype="float64").tolist(), float(numpy.sum(x))], [[[4, 1, 2], [3, 4, 5]], 19])
+    same(bp.asarray(numpy.float32(2)).item(), 2)
+    same(bp.asarray(numpy.arange(6)[::-2]).tolist(), [5, 3, 1])
+    same(bp.asarray(numpy.arange(6).reshape(2, 3).T).tolist(), [[0, 3], [1, 4], [2, 5]])
+    same(bp.asarray([1, 2], numpy.float32).dtype, "f32")
+    same(bp.ops.cast(x, to=numpy.dtype("int32")).dtype, "i32")
+    raises(TypeError, bp.asarray, numpy.array(["a"]))
+    same((x + numpy.ones((2, 3), "f4")).tolist(), [[5, 2, 3], [4, 5, 6]])
+
+
+def tests():
+    for package in PACKAGES:
+        peer = PEERS[package](package)
+        for name, function in list(globals().items()):
+            if name.startswith("test_"):
+                yield f"{name}_{package}", lambda function=function, peer=peer: function(peer)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.main(dict(tests())))

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the package in processes of their own: forks, exits while work runs, sub-interpreters, plugins and libraries
+that are missing or wrong, devices that fail. A process must end with the expected status, and by no signal."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import tap
+from tap import Skip, run_python, same
+
+
+def says(code, expected, env=None, quiet=True):
+    """Checks that a process prints this and nothing else."""
+    same(run_python(code, env, quiet=quiet).strip(), expected)
+
+
+def test_a_forked_child_works_and_old_tensors_fail_there():
+    says("""
+import os
+x = bp.asarray([1.0, 2.0])
+pid = os.fork()
+if not pid:
+    try:
+        x + 1
+    except bp.ShutdownError as error:
+        print("stale", "fork" in str(error), flush=True)
+    print((bp.asarray([1.0]) + 1).tolist(), flush=True)
+    del x
+    os._exit(0)
+os.waitpid(pid, 0)
+print((x + 1).tolist())
+""", "stale True\n[2.0]\n[2.0, 3.0]")
+
+
+def test_multiprocessing_by_fork_works_after_calls():
+    says("""
+import multiprocessing
+bp.asarray([1.0]) + 1
+def work(k):
+    return (bp.asarray([1.0]) * k).tolist()
+with multiprocessing.get_context("fork").Pool(3) as pool:
+    print(pool.map(work, [1.0, 2.0, 3.0]))
+""", "[[1.0], [2.0], [3.0]]")
+
+
+def test_a_process_exits_while_work_runs():
+    for more in ("", "del x, y\n", "p = x.__dlpack__()\n", "m = memoryview(x)\n", "import sys\nsys.exit(0)\n",
+                 "import threading\nthreading.Thread(target=lambda: [a @ a for _ in range(3)]).start()\n"):
+        says(f"""
+import array
+stream = bp.Stream("cpu", "async")
+x = bp.asarray(array.array("f", [1.0] * 1000))
+a = bp.ops.uniform((300, 300))
+with stream:
+    y = x
+    for _ in range(200):
+        y = y + x
+        a = a @ a
+{more}""", "")
+
+
+def test_an_exception_in_a_with_block_leaves_it():
+    says("""
+try:
+    with bp.Stream("cpu", "async"):
+        raise KeyError
+except KeyError:
+    pass
+g = bp.Graph()
+try:
+    with g:
+        bp.ops.add(1.0, [1.0, 2.0], row=3)
+except TypeError:
+    pass
+print((bp.asarray([1.0]) + 1).tolist())
+""", "[2.0]")
+
+
+def test_no_plugin_is_an_exception_that_says_why():
+    with tempfile.TemporaryDirectory() as folder:
+        says("""
+try:
+    bp.Device("cpu")
+except bp.NotFoundError as error:
+    print(str(error)[:55])
+try:
+    bp.asarray([1.0])
+except LookupError as error:
+    print("asarray too")
+print(bp.devices())
+""", "device kind 'cpu': no plugin serves it; there are: none\nasarray too\n[]",
+             {"BP_PLUGIN_PATH": folder, "BP_PLUGINS": "none"}, quiet=False)
+
+
+def test_a_broken_plugin_is_an_exception_and_the_others_work():
+    says("""
+for name in ("h_no_symbol", "h_create_absent"):
+    try:
+        bp.Device(name)
+    except bp.Error as error:
+        print(type(error).__name__)
+print([p["state"] for p in bp.plugins() if p["name"] == "cpu"], (bp.asarray([1.0]) + 1).tolist())
+""", "PluginError\nAbsentError\n['ready'] [2.0]",
+         {"BP_PLUGIN_PATH": f"{os.environ['BP_PLUGIN_PATH']}:{tap.HOSTILE}",
+          "BP_PLUGINS": "cpu,h_no_symbol,h_create_absent"}, quiet=False)
+
+
+def copy_of_package(folder):
+    """A copy of the package with libbackplane beside it, as in a wheel."""
+    package = os.path.join(folder, "backplane")
+    shutil.copytree(os.path.join(tap.PACKAGE, "backplane"), package, ignore=shutil.ignore_patterns("*.p"))
+    return package
+
+
+def import_copy(folder, env=None):
+    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r})\n"
+                           "try:\n    import backplane\nexcept ImportError as error:\n    print(error)"],
+                          capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=60)
+    same(done.returncode, 0)
+    same(done.stderr, "")
+    return done.stdout
+
+
+def test_without_the_library_the_import_says_so():
+    with tempfile.TemporaryDirectory() as folder:
+        copy_of_package(folder)
+        text = import_copy(folder)
+        assert "cannot be loaded: libbackplane.so.0: cannot open shared object file" in text, text
+
+
+def test_another_version_in_the_process_is_refused():
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        raise AssertionError("the tests need a compiler")
+    extension = os.path.join(tap.PACKAGE, "backplane", "_backplane.abi3.so")
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", extension], capture_output=True, text=True,
+                             check=True).stdout.split()
+    names = sorted({s for s in symbols if s.startswith("bp_")})
+    with tempfile.TemporaryDirectory() as folder:
+        copy_of_package(folder)
+        source, library = os.path.join(folder, "old.c"), os.path.join(folder, "libbackplane.so.0")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write('const char *bp_version(void) { return "0.0.9"; }\n'
+                       + "".join(f"int {n}(void) {{ return 1; }}\n" for n in names if n != "bp_version"))
+        subprocess.run([compiler, "-shared", "-fPIC", "-Wl,-soname,libbackplane.so.0", "-o", library, source],
+                       check=True)
+        text = import_copy(folder, {"LD_PRELOAD": library})
+        assert "this process has 0.0.9 of " in text and "import one version in one process" in text, text
+
+
+def test_memory_that_runs_out_is_an_exception():
+    says("""
+x = bp.asarray([1.0])
+try:
+    bp.empty(1 << 28)
+except MemoryError as error:
+    print(type(error).__name__, "BP_MEM_LIMIT" in str(error))
+try:
+    bp.ops.full((1 << 28,), value=1)
+except bp.OutOfMemoryError:
+    print("full too")
+print((x + 1).tolist())
+""", "OutOfMemoryError True\nfull too\n[2.0]", {"BP_MEM_LIMIT": "64M"})
+
+
+def test_a_lost_device_is_an_exception_and_stays_lost():
+    says(f"""
+bp.load_plugin({os.path.join(tap.HOSTILE, "bp_faulty.so")!r})
+x = bp.empty(21, "u8", "faulty")
+x[:] = bytes(21)
+for _ in range(2):
+    try:
+        x.tobytes()
+        x.device.synchronize()
+        print("no failure")
+    except bp.DeviceLostError as error:
+        print(error.status_name)
+print(repr(x), (bp.asarray([1.0]) + 1).tolist())
+""", "BP_ERR_DEVICE_LOST\nBP_ERR_DEVICE_LOST\n<backplane.Tensor u8[21] on faulty:0> [2.0]",
+         {"BP_FAKE": "faulty: copy_in@21=lost", "BP_LOG": "error"})
+
+
+def test_sub_interpreters_have_modules_of_their_own():
+    try:
+        import _xxsubinterpreters as interpreters  # of Python 3.11 and 3.12
+    except ImportError:
+        raise Skip("this Python has no module for sub-interpreters") from None
+    del interpreters
+    says(f"""
+import _xxsubinterpreters as interpreters
+code = '''
+import sys; sys.path.insert(0, {tap.PACKAGE!r})
+import backplane as bp
+x = bp.asarray([1.0, 2.0])
+g = bp.Graph()
+g.output(g.input("x", (2,)) + 1)
+assert (x + 1).tolist() == g.run(x)[0].tolist() == [2.0, 3.0]
+try:
+    bp.asarray([1.0, [2]])
+except ValueError:
+    pass
+else:
+    raise SystemExit(3)
+'''
+x = bp.asarray([5.0])
+for _ in range(3):
+    one, two = interpreters.create(), interpreters.create()
+    interpreters.run_string(one, code)
+    interpreters.run_string(two, code)
+    interpreters.destroy(one)
+    interpreters.run_string(two, code)
+    interpreters.destroy(two)
+print((x + 1).tolist())
+""", "[6.0]")
+
+
+def test_ranks_reduce():
+    code = """
+import sys
+comm = bp.Comm(sys.argv[1], int(sys.argv[2]), 2, "cpu")
+x, y = bp.asarray([1.0 + comm.rank, 2.0]), bp.empty(2)
+comm.all_reduce(x, y)
+z = bp.empty(4)
+comm.all_gather(x, z)
+comm.broadcast(x, x, 1)
+comm.barrier()
+try:
+    comm.all_reduce(x, y, "median")
+except ValueError:
+    print(comm.size, y.tolist(), z.tolist(), x.tolist())
+if comm.rank:
+    comm.send(x, 0)
+else:
+    comm.recv(y, 1)
+    assert y.tolist() == [2.0, 2.0]
+    comm.set_timeout(0.3)
+    try:
+        comm.all_reduce(x, y)
+    except (bp.TimeoutError, bp.PeerError) as error:
+        print("failed")
+"""
+    path = f"import sys; sys.path.insert(0, {tap.PACKAGE!r}); import backplane as bp\n"
+    import backplane
+    name = backplane.comm_id()
+    ranks = [subprocess.Popen([sys.executable, "-c", path + code, name, str(k)], stdout=subprocess.PIPE, text=True)
+             for k in range(2)]
+    texts = [rank.communicate(timeout=60)[0].strip() for rank in ranks]
+    expected = "2 [3.0, 4.0] [1.0, 2.0, 2.0, 2.0] [2.0, 2.0]"
+    same(texts, [expected + "\nfailed", expected])
+
+
+if __name__ == "__main__":
+    sys.exit(tap.main(globals()))
