@@ -164,7 +164,18 @@ static PyObject *module_load_plugin(PyObject *module, PyObject *path)
     Py_RETURN_NONE;
 }
 
+/* Opens a library by its name: the one that the process has, else the one of the package. */
+static PyObject *module_open_library(PyObject *module, PyObject *name)
+{
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+
+    (void)module;
+    if (!text) return NULL;
+    return PyBool_FromLong(dlopen(text, RTLD_NOW | RTLD_LOCAL) != NULL);
+}
+
 static PyMethodDef module_methods[] = {
+    {"_open_library", module_open_library, METH_O, NULL},
     {"asarray", (PyCFunction)(void (*)(void))py_asarray, METH_VARARGS | METH_KEYWORDS,
      "asarray(x, dtype=None, device=None, copy=None)\n--\n\nA tensor of any object: of its memory "
      "where the device can use it (DLPack, the buffer protocol), else of a copy. copy: True always "

@@ -36,8 +36,18 @@ def plugin_folders():
     return folders
 
 
+def open_libraries():
+    """Opens the libraries that a wheel brings for its plugins, as libgomp: a plugin then finds them by name. A library
+    of that name that the process has already is used in their place."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_lib")
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if ".so." in name and not name.startswith("libbackplane"):
+            _backplane._open_library(name)
+
+
 def plugin_path():
-    """The folders in which the core searches for plugins, before its own."""
+    """The folders in which the core searches for plugins, before its own. The core calls it before it is created."""
+    open_libraries()
     return ":".join(folder for _, folder in plugin_folders())
 
 

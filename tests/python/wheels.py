@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the wheels of a build, unpacked into a folder like site-packages: they hold all that they need, are found and
+trusted there, and another plugin comes as a wheel of its own. pip installs them in `./dev peers test python`."""
+import base64
+import csv
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import tap
+from tap import same
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOP = tempfile.TemporaryDirectory()
+PLUGIN = f"h_good={tap.HOSTILE}"
+# y = |x|, for 4 f32, as ONNX encodes it
+ABS = "08083a2c0a0b0a017812017922034162731201675a0f0a0178120a0a08080112040a02080462090a017912040a0208014202100d"
+
+
+def build_wheels(folder):
+    builder = os.path.join(ROOT, "sdk", "bridges", "python", "wheel.py")
+    subprocess.run([sys.executable, builder, tap.BUILD, folder, PLUGIN], check=True, stdout=subprocess.DEVNULL)
+    return sorted(glob.glob(os.path.join(folder, "*.whl")))
+
+
+def unpack(name):
+    """A folder with both wheels unpacked."""
+    site, old = os.path.join(TOP.name, name), os.umask(0o022)
+    os.makedirs(site)
+    for wheel in WHEELS:
+        with zipfile.ZipFile(wheel) as file:
+            file.extractall(site)
+    os.umask(old)
+    return site
+
+
+def in_site(site, code, **env):
+    """The output of a process that sees the folder only: no variable, and no other package."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "LD_", "PYTHON"))}
+    head = f"import sys; sys.path.append({site!r}); import backplane as bp\n"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", head + code], capture_output=True, text=True,
+                          env={**clean, **env}, timeout=60, cwd="/")
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+WHEELS = build_wheels(os.path.join(TOP.name, "wheels"))
+SITE = unpack("site")
+
+
+def test_records_are_complete():
+    same(len(WHEELS), 2)
+    for path in WHEELS:
+        with zipfile.ZipFile(path) as wheel:
+            names = wheel.namelist()
+            record = next(name for name in names if name.endswith("/RECORD"))
+            rows = list(csv.reader(wheel.read(record).decode().splitlines()))
+            same(sorted(row[0] for row in rows), sorted(names))
+            for name, digest, size in rows[:-1]:
+                data = wheel.read(name)
+                want = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                same((name, digest, size), (name, f"sha256={want}", str(len(data))))
+            about = wheel.read(next(n for n in names if n.endswith("/WHEEL"))).decode()
+            assert f"Tag: {re.search(r'-([^-]+-[^-]+-[^-]+).whl', path)[1]}" in about, about
+
+
+def test_equal_builds_make_equal_wheels():
+    for one, two in zip(WHEELS, build_wheels(os.path.join(TOP.name, "again"))):
+        with open(one, "rb") as a, open(two, "rb") as b:
+            assert a.read() == b.read(), one
+
+
+def test_the_package_brings_its_libraries():
+    text = in_site(SITE, f"""
+x = bp.asarray([1.0, -2.0])
+print(bp.ops.relu(x).tolist(), bp.Model(bytes.fromhex({ABS!r})).run(None, [[-1.0] * 4])[0].tolist())
+print([line.split()[-1] for line in open("/proc/self/maps") if ".so" in line])
+""")
+    head, _, maps = text.partition("\n")
+    same(head, "[1.0, 0.0] [1.0, 1.0, 1.0, 1.0]")
+    for name in ("libbackplane.so", "libbackplane-onnx.so", "bp_cpu.so", "libltdl.so", "libcjson.so", "libprotobuf-c.so",
+                 "libgomp.so"):
+        used = {path for path in re.findall(r"'([^']+)'", maps) if f"/{name}" in path}
+        same((name, len(used)), (name, 1))
+        assert next(iter(used)).startswith(SITE), used
+
+
+def test_a_plugin_comes_as_a_wheel():
+    same(in_site(SITE, """
+print([p["name"] for p in bp.plugins() if p["state"] == "ready"], bp.Device("h_good").name)
+"""), "['h_good', 'cpu'] h_good:0")
+
+
+def test_links_of_the_environment_are_followed():
+    link = os.path.join(TOP.name, "link")
+    os.symlink(SITE, link)
+    same(in_site(link, "print(bp.Device('h_good').name, bp.Device('cpu').name)"), "h_good:0 cpu:0")
+
+
+def test_a_plugin_that_others_can_change_is_refused():
+    site = unpack("open")
+    folder = os.path.join(site, "backplane_plugins", "h_good")
+    os.chmod(folder, 0o777)
+    text = in_site(site, """
+try:
+    bp.Device("h_good")
+except bp.NotFoundError as error:
+    print("1 plugins were refused" in str(error))
+print([p["reason"] for p in bp.plugins() if p["name"] == "h_good"])
+print(bp.Device("cpu").name)
+""", BP_LOG="error")
+    assert f"{folder} can be changed by other users" in text and "run: chmod go-w" in text, text
+    assert text.startswith("True") and text.endswith("cpu:0"), text
+
+
+def test_a_broken_plugin_package_is_a_warning():
+    site = unpack("broken")
+    os.remove(os.path.join(site, "backplane_plugins", "h_good", "__init__.py"))
+    with open(os.path.join(site, "backplane_plugins", "h_good", "__init__.py"), "w", encoding="utf-8") as file:
+        file.write("raise RuntimeError('not today')\n")
+    text = in_site(site, """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    bp.Device("cpu")
+print(caught[0].message)
+""")
+    assert "backplane_plugins.h_good of the entry point h_good cannot be used: not today" in text, text
+
+
+if __name__ == "__main__":
+    sys.exit(tap.main(globals()))
