@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import tap
-from tap import Skip, run_python, same
+from tap import run_python, same
 
 
 def says(code, expected, env=None, quiet=True):
@@ -183,14 +183,23 @@ print(repr(x), (bp.asarray([1.0]) + 1).tolist())
          {"BP_FAKE": "faulty: copy_in@21=lost", "BP_LOG": "error"})
 
 
+SUB_INTERPRETERS = """
+try:
+    import _interpreters as interpreters  # Python 3.13 and later
+    config = "isolated"
+    run = interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters  # Python 3.11 and 3.12
+    config = None
+    run = interpreters.run_string
+
+def create():
+    return interpreters.create(config) if config else interpreters.create()
+"""
+
+
 def test_sub_interpreters_have_modules_of_their_own():
-    try:
-        import _xxsubinterpreters as interpreters  # of Python 3.11 and 3.12
-    except ImportError:
-        raise Skip("this Python has no module for sub-interpreters") from None
-    del interpreters
-    says(f"""
-import _xxsubinterpreters as interpreters
+    says(SUB_INTERPRETERS + f"""
 code = '''
 import sys; sys.path.insert(0, {tap.PACKAGE!r})
 import backplane as bp
@@ -198,6 +207,13 @@ x = bp.asarray([1.0, 2.0])
 g = bp.Graph()
 g.output(g.input("x", (2,)) + 1)
 assert (x + 1).tolist() == g.run(x)[0].tolist() == [2.0, 3.0]
+import array
+shared = array.array("f", [1, 2])
+for _ in range(3):
+    y = bp.asarray(shared)
+    assert y.tolist() == [1.0, 2.0]
+del y
+shared.append(3)
 try:
     bp.asarray([1.0, [2]])
 except ValueError:
@@ -207,11 +223,12 @@ else:
 '''
 x = bp.asarray([5.0])
 for _ in range(3):
-    one, two = interpreters.create(), interpreters.create()
-    interpreters.run_string(one, code)
-    interpreters.run_string(two, code)
+    one, two = create(), create()
+    for interpreter in (one, two):
+        failure = run(interpreter, code)
+        assert not failure, failure
     interpreters.destroy(one)
-    interpreters.run_string(two, code)
+    assert not run(two, code)
     interpreters.destroy(two)
 print((x + 1).tolist())
 """, "[6.0]")

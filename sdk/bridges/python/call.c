@@ -337,5 +337,6 @@ PyObject *py_operator_call(PyObject *self, PyObject *const *args, Py_ssize_t n, 
         result = call_launch(&c);
     for (int i = 0; i < c.n_kept; i++) Py_DECREF(c.kept[i]);
     Py_XDECREF(c.owner);
+    py_ledger_release(op->state->ledger);
     return result;
 }

@@ -220,6 +220,7 @@ static PyObject *device_synchronize(PyObject *self, PyObject *unused)
 
     (void)unused;
     PyEval_RestoreThread(thread);
+    py_ledger_release(d->state->ledger);
     if (status) return py_fail(d->state, status);
     Py_RETURN_NONE;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlpack.c: exchanges tensors with other packages by DLPack capsules, without a copy, and shares
- * the memory of objects with the buffer protocol. */
+/* dlpack.c: exchanges tensors with other packages by DLPack capsules, without a copy. */
 #include "module.h"
 #include <stdlib.h>
 #include <string.h>
@@ -249,90 +248,4 @@ PyObject *py_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
     Py_XDECREF(to);
     Py_DECREF(tensor);
     return result;
-}
-
-/* ---- the buffer protocol ---- */
-
-/* A buffer that a tensor holds. */
-struct held {
-    struct bp_dlpack_managed managed;
-    Py_buffer view;
-    int64_t numbers[2 * BP_RANK_MAX];
-};
-
-static void held_release(struct bp_dlpack_managed *managed)
-{
-    struct held *held = managed->manager_ctx;
-    PyGILState_STATE gil;
-
-    if (!Py_IsInitialized()) return; /* the memory belongs to an interpreter that has ended */
-    gil = PyGILState_Ensure();
-    PyBuffer_Release(&held->view);
-    PyGILState_Release(gil);
-    free(held);
-}
-
-static struct bp_dlpack_dtype dtype_to_dlpack(uint32_t dtype)
-{
-    uint8_t code = BP_DLPACK_FLOAT;
-
-    if (dtype == BP_BOOL) code = BP_DLPACK_BOOL;
-    else if (dtype <= BP_I64) code = BP_DLPACK_INT;
-    else if (dtype <= BP_U64) code = BP_DLPACK_UINT;
-    else if (dtype == BP_C64 || dtype == BP_C128) code = BP_DLPACK_COMPLEX;
-    return (struct bp_dlpack_dtype){code, (uint8_t)(py_dtype_size(dtype) * 8), 1};
-}
-
-static int held_describe(struct held *held)
-{
-    Py_buffer *view = &held->view;
-    uint32_t dtype = py_dtype_of_format(view->format, view->itemsize);
-    struct bp_dlpack_tensor *tensor = &held->managed.tensor;
-    int rank = view->ndim;
-
-    if (dtype == PY_DTYPE_NONE || rank > BP_RANK_MAX || view->suboffsets) {
-        PyErr_SetString(PyExc_BufferError, "the buffer is no tensor");
-        return -1;
-    }
-    for (int i = 0; i < rank; i++) {
-        held->numbers[i] = view->shape[i];
-        held->numbers[rank + i] = view->strides ? view->strides[i] / view->itemsize : 1;
-        if (view->strides && view->strides[i] % view->itemsize) {
-            PyErr_SetString(PyExc_BufferError, "the strides are no multiples of an element");
-            return -1;
-        }
-    }
-    held->managed.version = (struct bp_dlpack_version){BP_DLPACK_MAJOR, BP_DLPACK_MINOR};
-    held->managed.manager_ctx = held;
-    held->managed.deleter = held_release;
-    held->managed.flags = view->readonly ? BP_DLPACK_READ_ONLY : 0;
-    *tensor = (struct bp_dlpack_tensor){.data = view->buf,
-                                        .device = {HOST_MEMORY, 0},
-                                        .ndim = rank,
-                                        .dtype = dtype_to_dlpack(dtype),
-                                        .shape = held->numbers,
-                                        .strides = held->numbers + rank};
-    return 0;
-}
-
-PyObject *py_share_buffer(struct py_state *state, PyObject *what, PyObject *device)
-{
-    struct held *held = calloc(1, sizeof *held);
-    struct bp_tensor *handle = NULL;
-    enum bp_status status = BP_OK;
-
-    if (!held) return PyErr_NoMemory();
-    if (PyObject_GetBuffer(what, &held->view, PyBUF_RECORDS_RO)) {
-        free(held);
-        return NULL;
-    }
-    if (!held_describe(held)) {
-        status = bp_tensor_from_dlpack(((struct py_device *)device)->handle, &held->managed,
-                                       &handle);
-        if (!status) return py_tensor_wrap(state, handle, device);
-        py_fail(state, status);
-    }
-    PyBuffer_Release(&held->view);
-    free(held);
-    return NULL;
 }

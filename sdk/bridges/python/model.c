@@ -19,11 +19,12 @@
     X(bp_model_get_info)
 
 static struct {
-    bool open;
+    bool open; /* of all interpreters */
+    pthread_mutex_t lock;
 #define X(name) __typeof__(name) *name;
     MODEL_FUNCTIONS(X)
 #undef X
-} onnx;
+} onnx = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct py_model {
     PyObject_HEAD struct py_state *state;
@@ -31,28 +32,33 @@ struct py_model {
     PyObject *device, *inputs, *outputs; /* lists of (name, dtype, shape) */
 };
 
-/* Opens the library; the GIL is held, so one thread does. */
-static int onnx_open(struct py_state *state)
+/* Finds the functions. Returns the text of a failure, or NULL. */
+static const char *onnx_find(void)
 {
-    void *library;
+    void *library = onnx.open ? NULL : dlopen("libbackplane-onnx.so.0", RTLD_NOW | RTLD_LOCAL);
 
-    if (onnx.open) return 0;
-    library = dlopen("libbackplane-onnx.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        PyErr_Format(state->error_of[BP_ERR_NOT_FOUND],
-                     "models need libbackplane-onnx, which cannot be opened: %s", dlerror());
-        return -1;
-    }
+    if (onnx.open) return NULL;
+    if (!library) return dlerror();
 #define X(name) \
     *(void **)&onnx.name = dlsym(library, #name); \
-    if (!onnx.name) { \
-        PyErr_SetString(state->error, "libbackplane-onnx has no function " #name); \
-        return -1; \
-    }
+    if (!onnx.name) return "it has no function " #name;
     MODEL_FUNCTIONS(X)
 #undef X
     onnx.open = true;
-    return 0;
+    return NULL;
+}
+
+static int onnx_open(struct py_state *state)
+{
+    const char *failure;
+
+    pthread_mutex_lock(&onnx.lock);
+    failure = onnx_find();
+    if (failure)
+        PyErr_Format(state->error_of[BP_ERR_NOT_FOUND],
+                     "models need libbackplane-onnx, which cannot be opened: %s", failure);
+    pthread_mutex_unlock(&onnx.lock);
+    return failure ? -1 : 0;
 }
 
 /* A list of (name, dtype or None, shape or None); open extents are names or None. */

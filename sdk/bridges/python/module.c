@@ -54,10 +54,13 @@ static int module_exec(PyObject *module)
 
     if (version_check()) return -1;
     state->devices = PyDict_New();
+    state->ledger = py_ledger_create();
     state->word_out = PyUnicode_InternFromString("out");
     state->word_outputs = PyUnicode_InternFromString("outputs");
     state->word_row = PyUnicode_InternFromString("row");
-    if (!state->devices || !state->word_out || !state->word_outputs || !state->word_row) return -1;
+    if (!state->devices || !state->ledger || !state->word_out || !state->word_outputs ||
+        !state->word_row)
+        return -1;
     if (py_errors_init(state, module) || py_dtypes_init(state, module) ||
         module_types(state, module) || py_operators_init(state, module))
         return -1;
@@ -102,6 +105,8 @@ static void module_free(void *module)
     module_clear(module);
     if (state->core) bp_core_destroy(state->core);
     state->core = NULL;
+    if (state->ledger) py_ledger_close(state->ledger);
+    state->ledger = NULL;
 }
 
 /* The Python part of the package, which C code calls. */
@@ -202,8 +207,16 @@ static PyMethodDef module_methods[] = {
     {"_synchronize_all", py_synchronize_all, METH_O, NULL},
     {0},
 };
+/* Slots that Python before 3.12 does not know: the module may be imported by interpreters with a
+ * GIL of their own, because all that its files share is behind locks or constant. */
+enum {
+    MULTIPLE_INTERPRETERS = 3,
+    OWN_GIL_SUPPORTED = 2
+};
+
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
+    {0},
     {0},
 };
 static struct PyModuleDef module_definition = {
@@ -221,5 +234,8 @@ static struct PyModuleDef module_definition = {
 PyMODINIT_FUNC PyInit__backplane(void);
 PyMODINIT_FUNC PyInit__backplane(void)
 {
+    if (Py_Version >= 0x030c0000)
+        module_slots[1] = (PyModuleDef_Slot){MULTIPLE_INTERPRETERS,
+                                             (void *)(uintptr_t)OWN_GIL_SUPPORTED};
     return PyModuleDef_Init(&module_definition);
 }

@@ -19,6 +19,8 @@
 #define PY_STATUS_COUNT 32 /* more than there are status codes */
 #define PY_DTYPE_NONE UINT32_MAX
 
+struct py_ledger;
+
 struct py_types {
     PyTypeObject *device, *stream, *event, *tensor, *graph, *program, *model, *comm, *operator_info;
 };
@@ -29,6 +31,7 @@ struct py_state {
     PyObject *error, *error_of[PY_STATUS_COUNT]; /* exception classes */
     PyObject *dtype_number, *dtype_name;         /* dict of names to numbers; tuple by number */
     PyObject *devices;                           /* dict of names to Device objects */
+    struct py_ledger *ledger;
     PyObject *host; /* the module backplane._host, imported when it is first needed */
     struct bp_core *core;
     PyObject *plugin_path; /* a string for the core, or NULL */
@@ -206,8 +209,15 @@ PyObject *py_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
 PyObject *py_dlpack_import(struct py_state *state, PyObject *what, PyObject *device);
 PyObject *py_dlpack_export(PyObject *self, PyObject *args, PyObject *kw);
 PyObject *py_dlpack_device(PyObject *self, PyObject *unused);
+
+/* ---- shared_buffer.c ---- */
 /* Makes a tensor over the memory of a buffer, which the tensor holds. */
 PyObject *py_share_buffer(struct py_state *state, PyObject *what, PyObject *device);
+struct py_ledger *py_ledger_create(void);
+/* Releases the buffers that no tensor uses any more. Runs code of Python: no lane is held. */
+void py_ledger_release(struct py_ledger *ledger);
+/* Ends the use of the ledger by its interpreter. */
+void py_ledger_close(struct py_ledger *ledger);
 
 /* ---- call.c, signature.c ---- */
 extern PyType_Spec py_operator_spec;

@@ -10,11 +10,13 @@ static void tensor_dealloc(PyObject *self)
 {
     struct py_tensor *t = (struct py_tensor *)self;
     PyTypeObject *type = Py_TYPE(self);
+    struct py_ledger *ledger = t->state ? t->state->ledger : NULL;
 
     if (t->weak) PyObject_ClearWeakRefs(self);
     bp_tensor_destroy(t->handle);
     Py_XDECREF(t->owner);
     PyObject_Free(self);
+    if (ledger) py_ledger_release(ledger);
     Py_DECREF(type);
 }
 
