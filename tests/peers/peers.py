@@ -35,6 +35,7 @@ import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
 import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
+import python_package  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
 import slow_operators  # noqa: E402
@@ -43,7 +44,8 @@ BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer 
            "models": ("real-models", bench_models), "programs": ("real-models", bench_programs),
            "xpu": ("real-models", bench_xpu), "training": ("training", bench_training)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3,
-           "intel-opencl": intel_opencl, "training": bench_training}
+           "intel-opencl": intel_opencl, "training": bench_training,
+           "python": python_package, "python-torch": python_package}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")

@@ -32,6 +32,8 @@ class Peer:
     """numpy, and what the other packages share with it."""
 
     writes = True  # into memory of ours
+    strided = True  # takes tensors with gaps
+    users = 2  # that take one tensor at the same time
     missing = ()  # dtypes
 
     def __init__(self, name):
@@ -62,7 +64,7 @@ class Numpy(Peer):
 
 
 class Jax(Peer):
-    writes = False  # its arrays cannot be written
+    writes = strided = False  # its arrays cannot be written
 
     def __init__(self, name):
         self.jax = importlib.import_module(name)
@@ -87,13 +89,17 @@ class Torch(Peer):
 
 
 class Paddle(Peer):
+    users = 1  # Paddle 3.3 does not release the second import of one memory, nor that of an array of numpy
     missing = ("u16", "u32", "u64")
 
     def make(self, values, dtype):
         return self.module.to_tensor(values, dtype=NAMES[dtype])
 
     def take(self, tensor):
-        return self.module.utils.dlpack.from_dlpack(tensor.__dlpack__())
+        return self.module.utils.dlpack.from_dlpack(tensor)
+
+    def listed(self, array):
+        return (array.astype("float32") if array.dtype == self.module.bfloat16 else array).tolist()
 
     def address(self, array):
         return array.data_ptr()
@@ -122,6 +128,8 @@ def test_from_backplane(peer):
     if peer.writes:
         peer.write(array, 7)
         same(x[0, 0].item(), 7)
+    if not peer.strided:
+        return
     array = peer.take(x[:, 1:])
     same([peer.address(array), peer.listed(array)], [x.address + 4, [[1, 2], [4, 9]]])
 
@@ -150,11 +158,12 @@ def test_release_of_ours(peer):
     x = bp.empty((100, 1000))
     size = device.memory()["allocated"] - before
     assert size >= 400000, size
-    first, second = peer.take(x), peer.take(x)
-    del x, first
-    gc.collect()
-    same(device.memory()["allocated"] - before, size)
-    del second
+    users = [peer.take(x) for _ in range(peer.users)]
+    del x
+    while users:
+        gc.collect()
+        same(device.memory()["allocated"] - before, size)
+        users.pop()
     gc.collect()
     same(device.memory()["allocated"], before)
 
@@ -197,8 +206,6 @@ def test_release_of_theirs(peer):
 
 
 def test_numpy_conversions(peer):
-    if not isinstance(peer, Numpy):
-        return
     numpy, x = peer.module, bp.asarray(VALUES, "f32")
     array = x.numpy()
     array[0, 0] = 4
@@ -217,7 +224,7 @@ def tests():
     for package in PACKAGES:
         peer = PEERS[package](package)
         for name, function in list(globals().items()):
-            if name.startswith("test_"):
+            if name.startswith("test_") and ("numpy" not in name or package == "numpy"):
                 yield f"{name}_{package}", lambda function=function, peer=peer: function(peer)
 
 

@@ -205,7 +205,8 @@ PyObject *py_dlpack_import(struct py_state *state, PyObject *what, PyObject *dev
 
     for (int i = 0; where && i < 2; i++) { /* the type may be an enumeration */
         pair[i] = PySequence_GetItem(where, i);
-        if (pair[i]) *(i ? &id : &type) = (int)PyLong_AsLong(pair[i]);
+        if (pair[i] == Py_None) id = 0; /* Paddle has no number for host memory */
+        else if (pair[i]) *(i ? &id : &type) = (int)PyLong_AsLong(pair[i]);
         Py_XDECREF(pair[i]);
     }
     Py_XDECREF(where);

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the Python package with pip, and with the packages that it exchanges tensors with.
+
+pip installs the wheels of the build in a bare environment, without the registry and without a compiler. numpy and jax
+share tensors with it, in `test --all` torch and paddle too. A small call and an import are timed against their limits.
+"""
+import glob
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import run  # noqa: E402
+
+RUN_SECONDS = 300
+BUDGETS = {"pip": 60, "exchange": 60, "speed": 30}
+PACKAGES = {"python": ("numpy", "jax"), "python@paddle": ("paddle",), "python-torch": ("torch",)}
+ADD_US, IMPORT_MS = 2.0, 60.0
+HELLO = """
+import backplane as bp
+print(bp.ops.relu(bp.asarray([1.0, -2.0])).tolist(), bp.Device("h_good").name, bp.__file__.startswith(%r))
+"""
+SPEED = """
+import subprocess, sys, time, timeit
+start = time.perf_counter()
+import backplane as bp
+spent = (time.perf_counter() - start) * 1e3
+a, b = bp.asarray([1.0] * 16), bp.asarray([2.0] * 16)
+add = bp.ops.add
+times = [t / 20000 * 1e6 for t in timeit.repeat(lambda: add(a, b), number=20000, repeat=15)]
+print(min(times), spent)
+"""
+
+
+def count_tap(peer, what, code, output):
+    results = run.tap_results(output)
+    if results is None or code:
+        peer.count.fail(f"peers/{peer.name}/{what}: exit status {code}", output)
+    for result, title in results or ():
+        if result == "ok":
+            peer.count.pass_()
+        elif result == "skip":
+            peer.count.skip(f"peers/{peer.name}/{what}/{title}")
+
+
+def test_pip(peer):
+    """Installs the wheels without the registry, in an environment that has nothing else, with no program in PATH."""
+    wheels, bare = os.path.join(peer.folder, "wheels"), os.path.join(peer.folder, "bare")
+    for folder in (wheels, bare):
+        shutil.rmtree(folder, ignore_errors=True)
+    builder = os.path.join(run.ROOT, "sdk", "bridges", "python", "wheel.py")
+    plugin = f"h_good={os.path.join(peer.build, 'tests', 'plugins')}"
+    python = os.path.join(bare, "bin", "python")
+    clean = {"PATH": bare, "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": ""}
+    steps = ([peer.python, builder, peer.build, wheels, plugin], {}), \
+        ([peer.python, "-m", "venv", bare], {}), \
+        ([python, "-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, "backplane-h_good"], clean), \
+        ([python, "-I", "-c", HELLO % bare], clean)
+    for command, more in steps:
+        code, output = peer.call(command, RUN_SECONDS, more)
+        if code:
+            peer.count.fail(f"peers/{peer.name}/pip: {' '.join(command[:4])}: exit status {code}", output)
+            return None
+    if output.strip() != "[1.0, 0.0] h_good:0 True":
+        peer.count.fail(f"peers/{peer.name}/pip: not the expected output", output)
+        return None
+    peer.count.pass_()
+    return python
+
+
+def test_speed(peer, python):
+    """The best of several runs, as other work only slows them; and the best of several imports."""
+    best = [float("inf")] * 2
+    for _ in range(5):
+        code, output = peer.call([python, "-I", "-c", SPEED], RUN_SECONDS)
+        if code:
+            peer.count.fail(f"peers/{peer.name}/speed: exit status {code}", output)
+            return
+        best = [min(pair) for pair in zip(best, map(float, output.split()))]
+    print(f"    an add of 16 floats: {best[0]:.2f} us of {ADD_US:.0f}; an import: {best[1]:.0f} ms of {IMPORT_MS:.0f}")
+    for name, value, limit in (("add", best[0], ADD_US), ("import", best[1], IMPORT_MS)):
+        if value > limit:
+            peer.count.fail(f"peers/{peer.name}/speed: {name}: {value:.2f}, at most {limit:.0f}")
+        else:
+            peer.count.pass_()
+
+
+def test(peer):
+    if not glob.glob(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "*.so")):
+        peer.count.skip(f"peers/{peer.name}", "the package is not built: Python.h (Debian: python3-dev) is not installed")
+        return
+    if peer.name == "python":
+        with peer.step("pip", BUDGETS["pip"]):
+            python = test_pip(peer)
+        if python:
+            with peer.step("speed", BUDGETS["speed"]):
+                test_speed(peer, python)
+    program = os.path.join(run.ROOT, "tests", "python", "exchange.py")
+    with peer.step("exchange", BUDGETS["exchange"]):
+        code, output = peer.call([peer.python, program, peer.build, *PACKAGES[peer.name]], RUN_SECONDS)
+        count_tap(peer, "exchange", code, output)
