@@ -48,6 +48,14 @@ static PyObject *export_failed(struct py_tensor *t, enum bp_status status)
     return NULL;
 }
 
+/* Moves the offset into the address, as numpy and torch do: Paddle 3.3 ignores the offset. All
+ * devices that have a DLPack type have addresses. */
+static void offset_into_address(struct bp_dlpack_tensor *tensor)
+{
+    if (tensor->data) tensor->data = (char *)tensor->data + tensor->byte_offset;
+    tensor->byte_offset = 0;
+}
+
 /* The capsule of a tensor whose work is done. */
 static PyObject *capsule_of(struct py_tensor *t, bool versioned, bool copied)
 {
@@ -59,6 +67,7 @@ static PyObject *capsule_of(struct py_tensor *t, bool versioned, bool copied)
     status = versioned ? bp_tensor_to_dlpack(t->handle, &managed)
                        : bp_tensor_to_dlpack_legacy(t->handle, &legacy);
     if (status) return export_failed(t, status);
+    offset_into_address(managed ? &managed->tensor : &legacy->tensor);
     if (managed && copied) managed->flags |= BP_DLPACK_IS_COPIED;
     capsule = versioned ? PyCapsule_New(managed, capsule_versioned, capsule_drop)
                         : PyCapsule_New(legacy, capsule_name, capsule_drop);
