@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import run  # noqa: E402
 
 RUN_SECONDS = 300
-BUDGETS = {"pip": 60, "exchange": 60, "speed": 30}
+BUDGETS = {"pip": 60, "exchange": 60, "speed": 30, "kernels": 600}
 PACKAGES = {"python": ("numpy", "jax"), "python@paddle": ("paddle",), "python-torch": ("torch",)}
 ADD_US, IMPORT_MS = 2.0, 60.0
 HELLO = """
@@ -85,6 +85,14 @@ def test_speed(peer, python):
             peer.count.pass_()
 
 
+def test_kernels(peer):
+    """The kernel cases of the conformance suite through Python, all that `--quick` has. The program that is preloaded
+    embeds the Python that the build found."""
+    program = os.path.join(run.ROOT, "tests", "python", "kernels.py")
+    code, output = peer.call([sys.executable, program, peer.build, "--quick"], 2 * BUDGETS["kernels"])
+    count_tap(peer, "kernels", code, output)
+
+
 def test(peer):
     if not glob.glob(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "*.so")):
         peer.count.skip(f"peers/{peer.name}", "the package is not built: Python.h (Debian: python3-dev) is not installed")
@@ -95,6 +103,9 @@ def test(peer):
         if python:
             with peer.step("speed", BUDGETS["speed"]):
                 test_speed(peer, python)
+        if peer.everything:
+            with peer.step("kernels", BUDGETS["kernels"]):
+                test_kernels(peer)
     program = os.path.join(run.ROOT, "tests", "python", "exchange.py")
     with peer.step("exchange", BUDGETS["exchange"]):
         code, output = peer.call([peer.python, program, peer.build, *PACKAGES[peer.name]], RUN_SECONDS)

@@ -103,6 +103,8 @@ def test_attributes_that_an_input_supplies():
     same(ops.topk(x, 2)[0].tolist(), [4, 3])
     same(ops.full((2,), value=3).tolist(), [3, 3])
     same(ops.slice(x, [1], [3], [0]).tolist(), [2, 3])
+    error = raises(bp.InvalidError, ops.slice, x, [1] * 100, [2] * 100, axes=range(100))
+    assert "100" in str(error), error
 
 
 def test_outputs_of_varying_number():
@@ -123,6 +125,9 @@ def test_results_are_written_to_given_tensors():
     index = bp.empty(1, "i64")
     value, got = ops.topk(x, 1, out=[None, index])
     same([got is index, value.tolist(), index.tolist()], [True, [2.0], [1]])
+    found = bp.empty((3, 1), "i64")
+    same(ops.nonzero(bp.asarray([1.0, 0, 2]), out=found) is found, True)
+    same([found.shape, found.nbytes, found.tolist()], [(2, 1), 16, [[0], [2]]])
     raises(bp.InvalidError, ops.add, x, x, out=bp.empty(3))
     raises(TypeError, ops.add, x, x, out=3)
 

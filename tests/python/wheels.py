@@ -84,8 +84,8 @@ print([line.split()[-1] for line in open("/proc/self/maps") if ".so" in line])
 """)
     head, _, maps = text.partition("\n")
     same(head, "[1.0, 0.0] [1.0, 1.0, 1.0, 1.0]")
-    for name in ("libbackplane.so", "libbackplane-onnx.so", "bp_cpu.so", "libltdl.so", "libcjson.so", "libprotobuf-c.so",
-                 "libgomp.so"):
+    for name in ("libbackplane.so", "libbackplane-onnx.so", "bp_cpu.so", "libltdl.so", "libcjson.so",
+                 "libprotobuf-c.so", "libgomp.so"):
         used = {path for path in re.findall(r"'([^']+)'", maps) if f"/{name}" in path}
         same((name, len(used)), (name, 1))
         assert next(iter(used)).startswith(SITE), used

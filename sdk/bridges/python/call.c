@@ -267,9 +267,12 @@ static PyObject *call_result(struct call *c, struct bp_tensor *given, int i, PyO
     PyObject *object;
 
     if (c->result[i] == given && given) {
-        if (!py_tensor_is(c->state, c->out)) return PySequence_GetItem(c->out, i);
-        Py_INCREF(c->out);
-        return c->out;
+        object = c->out;
+        if (py_tensor_is(c->state, object)) Py_INCREF(object);
+        else object = PySequence_GetItem(object, i);
+        if (object && c->op->info->flags & BP_OP_BOUND) /* has the extents that the data gave */
+            py_tensor_refresh((struct py_tensor *)object);
+        return object;
     }
     if (!c->result[i]) Py_RETURN_NONE;
     object = py_tensor_wrap(c->state, c->result[i], owner);
@@ -337,6 +340,7 @@ PyObject *py_operator_call(PyObject *self, PyObject *const *args, Py_ssize_t n, 
         result = call_launch(&c);
     for (int i = 0; i < c.n_kept; i++) Py_DECREF(c.kept[i]);
     Py_XDECREF(c.owner);
+    py_dims_finish(&c.dims);
     py_ledger_release(op->state->ledger);
     return result;
 }

@@ -29,8 +29,7 @@ int py_core_open(struct py_state *state)
     return 0;
 }
 
-/* Takes handle over, also if it fails. */
-static PyObject *device_wrap(struct py_state *state, struct bp_device *handle)
+PyObject *py_device_wrap(struct py_state *state, struct bp_device *handle)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
     struct py_device *device;
@@ -55,11 +54,6 @@ static PyObject *device_wrap(struct py_state *state, struct bp_device *handle)
     return (PyObject *)device;
 }
 
-PyObject *py_device_find(struct py_state *state, struct bp_device *handle)
-{
-    return py_device_open(state, bp_device_name(handle));
-}
-
 PyObject *py_device_open(struct py_state *state, const char *name)
 {
     PyObject *key = PyUnicode_FromString(name), *found, *canonical = NULL, *made = NULL;
@@ -80,7 +74,7 @@ PyObject *py_device_open(struct py_state *state, const char *name)
     canonical = PyUnicode_FromString(bp_device_name(handle));
     found = canonical ? PyDict_GetItemWithError(state->devices, canonical) : NULL;
     if (found) bp_device_destroy(handle);
-    else found = made = device_wrap(state, handle);
+    else found = made = py_device_wrap(state, handle);
     if (found && (PyDict_SetItem(state->devices, canonical, found) ||
                   PyDict_SetItem(state->devices, key, found)))
         found = NULL;

@@ -181,6 +181,9 @@ static PyObject *module_open_library(PyObject *module, PyObject *name)
 
 static PyMethodDef module_methods[] = {
     {"_open_library", module_open_library, METH_O, NULL},
+    {"_foreign_tensor", py_foreign_tensor, METH_O, NULL},
+    {"_foreign_stream", py_foreign_stream, METH_O, NULL},
+    {"_foreign_handle", py_foreign_handle, METH_O, NULL},
     {"asarray", (PyCFunction)(void (*)(void))py_asarray, METH_VARARGS | METH_KEYWORDS,
      "asarray(x, dtype=None, device=None, copy=None)\n--\n\nA tensor of any object: of its memory "
      "where the device can use it (DLPack, the buffer protocol), else of a copy. copy: True always "

@@ -57,6 +57,7 @@ struct py_stream {
     PyObject_HEAD struct py_state *state;
     PyObject *device;
     struct py_lane own, *lane; /* lane: own, or the one of the device's default stream */
+    bool foreign;              /* the stream of own belongs to C code */
 };
 
 struct py_graph {
@@ -128,8 +129,8 @@ extern PyType_Spec py_device_spec;
 PyObject *py_device_of(struct py_state *state, PyObject *what);
 /* Returns the Device object of a name, which is opened once. */
 PyObject *py_device_open(struct py_state *state, const char *name);
-/* Returns the Device object of a handle. */
-PyObject *py_device_find(struct py_state *state, struct bp_device *handle);
+/* Makes the Device object of a handle, which it takes over, also if it fails. */
+PyObject *py_device_wrap(struct py_state *state, struct bp_device *handle);
 PyObject *py_plugins(PyObject *module, PyObject *unused);
 PyObject *py_device_names(PyObject *module, PyObject *unused);
 PyObject *py_synchronize_all(PyObject *module, PyObject *arg);
@@ -138,11 +139,20 @@ int py_core_open(struct py_state *state);
 /* ---- stream.c ---- */
 extern PyType_Spec py_stream_spec, py_event_spec;
 PyObject *py_stream_default(struct py_state *state, PyObject *device);
+/* Makes a Stream of a handle that stays the caller's. */
+PyObject *py_stream_over(struct py_state *state, PyObject *device, struct bp_stream *handle);
+
+/* ---- foreign.c ---- */
+PyObject *py_foreign_tensor(PyObject *module, PyObject *number);
+PyObject *py_foreign_stream(PyObject *module, PyObject *number);
+PyObject *py_foreign_handle(PyObject *module, PyObject *tensor);
 
 /* ---- tensor.c, tensor_index.c, tensor_number.c, buffer.c ---- */
 extern PyType_Spec py_tensor_spec;
 /* Makes the object of a handle, which it takes over, also if it fails. */
 PyObject *py_tensor_wrap(struct py_state *state, struct bp_tensor *handle, PyObject *owner);
+/* Reads the size anew, of a tensor whose extents an operator has set. */
+void py_tensor_refresh(struct py_tensor *t);
 bool py_tensor_is(const struct py_state *state, PyObject *object);
 /* For slots: whether the object is a Tensor of any interpreter. */
 bool py_tensor_any(PyObject *object);
@@ -243,7 +253,9 @@ PyObject *py_call_name(struct py_state *state, const char *name, PyObject *const
 struct py_dims_room {
     int64_t at[64];
     int used;
+    void *large; /* of lists that do not fit, as the code of `fused` */
 };
+void py_dims_finish(struct py_dims_room *dims);
 int py_attr_set(struct py_state *state, const struct bp_attr *attr, PyObject *value, char *attrs,
                 struct py_dims_room *dims);
 

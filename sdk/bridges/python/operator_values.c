@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* operator_values.c: writes Python values into the attribute struct of an operator call. */
 #include "module.h"
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int value_wrong(const struct bp_attr *attr, const char *expected, PyObject *value)
@@ -29,15 +31,44 @@ static int value_integers(const struct bp_attr *attr, PyObject *value, int64_t *
     return 0;
 }
 
+/* Memory for a long list: a block that begins with the address of the block before. */
+static int64_t *dims_large(struct py_dims_room *dims, size_t n)
+{
+    void **block = malloc((n + 1) * sizeof(int64_t));
+
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *block = dims->large;
+    dims->large = block;
+    return (int64_t *)(void *)(block + 1);
+}
+
+void py_dims_finish(struct py_dims_room *dims)
+{
+    while (dims->large) {
+        void *before = *(void **)dims->large;
+
+        free(dims->large);
+        dims->large = before;
+    }
+}
+
 static int value_dims(const struct bp_attr *attr, PyObject *value, struct bp_dims *out,
                       struct py_dims_room *dims)
 {
-    int room = (int)(sizeof dims->at / sizeof *dims->at) - dims->used;
-    int n = py_integers(value, dims->at + dims->used, room, attr->name);
+    Py_ssize_t size = PySequence_Check(value) ? PySequence_Size(value) : 1;
+    int64_t *at = dims->at + dims->used;
+    int n;
 
+    if (size < 0 || size > INT_MAX) return value_wrong(attr, "a list of integers", value);
+    if (size > (Py_ssize_t)(sizeof dims->at / sizeof *dims->at) - dims->used) {
+        at = dims_large(dims, (size_t)size);
+    } else dims->used += (int)size;
+    n = at ? py_integers(value, at, (int)size, attr->name) : -1;
     if (n < 0) return -1;
-    *out = (struct bp_dims){n ? dims->at + dims->used : NULL, n};
-    dims->used += n;
+    *out = (struct bp_dims){n ? at : NULL, n};
     return 0;
 }
 

@@ -26,6 +26,17 @@ PyObject *py_stream_default(struct py_state *state, PyObject *device)
     return (PyObject *)s;
 }
 
+PyObject *py_stream_over(struct py_state *state, PyObject *device, struct bp_stream *handle)
+{
+    struct py_stream *s = stream_alloc(state, device);
+
+    if (!s) return NULL;
+    s->foreign = true;
+    if (!py_lane_init(&s->own, handle)) s->lane = &s->own;
+    else Py_CLEAR(s);
+    return (PyObject *)s;
+}
+
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
     static char *words[] = {"device", "kind", NULL};
@@ -66,6 +77,7 @@ static void stream_dealloc(PyObject *self)
     struct py_stream *s = (struct py_stream *)self;
     PyTypeObject *type = Py_TYPE(self);
 
+    if (s->foreign) s->own.stream = NULL;
     if (s->lane == &s->own) py_lane_finish(&s->own);
     Py_XDECREF(s->device);
     PyObject_Free(self);

@@ -52,6 +52,13 @@ PyObject *py_tensor_wrap(struct py_state *state, struct bp_tensor *handle, PyObj
     return (PyObject *)t;
 }
 
+void py_tensor_refresh(struct py_tensor *t)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    if (!bp_tensor_get_info(t->handle, &info)) t->bytes = info.bytes;
+}
+
 PyObject *py_shape_tuple(const int64_t *shape, uint32_t rank)
 {
     PyObject *tuple = PyTuple_New((Py_ssize_t)rank);
