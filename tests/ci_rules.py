@@ -43,7 +43,7 @@ BUDGETS = {
     "normal: onnx": (120, SUM),
     "normal: xpu": (105, SUM),
     "normal: ccl": (280, SUM),
-    "normal: python": (60, SUM),
+    "normal: python": (90, SUM),
     "normal: conform cpu": (90, WALL),
     "normal: conform template": (15, WALL),
     "normal: conform sim --quick in part": (45, WALL),

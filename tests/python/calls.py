@@ -93,6 +93,10 @@ def test_inputs_by_position_and_by_name():
     raises(TypeError, ops.sub, x, x, x=x, has="two values for 'x'")
     raises(TypeError, ops.sub, x, y=x, z=1, has="unexpected keyword 'z'")
     raises(TypeError, ops.clip, x, min="a", has="min: expected a number")
+    image = ops.ones((1, 1, 4, 4))
+    same(ops.max_pool(image, window=(2, 2), stride=[2, 2]).shape, (1, 1, 2, 2))
+    raises(TypeError, ops.max_pool, image, window=2, has="one for each axis, got 2")
+    raises(TypeError, ops.max_pool, image, window=(2, 2, 2, 2))
 
 
 def test_attributes_that_an_input_supplies():
@@ -116,6 +120,16 @@ def test_outputs_of_varying_number():
     same(len(ops.layer_norm(x, outputs=3)), 3)
     same(ops.sort(x, outputs=2)[1].tolist(), [[0, 1], [0, 1]])
     same([t.tolist() for t in ops.unique(bp.asarray([2, 1, 2]), outputs=3)], [[1, 2], [1, 0], [1, 0, 1]])
+
+
+def test_updates_are_returned():
+    value, rate = bp.asarray([1.0, 2.0]), bp.asarray(0.5)
+    result = ops.sgd(value, bp.asarray([1.0, 1.0]), rate)
+    same([result.address == value.address, value.tolist()], [True, [0.5, 1.5]])
+    state = [ops.zeros((2,)), ops.zeros((2,)), bp.asarray([1.0]), bp.asarray([1.0])]
+    gradient = bp.asarray([1.0, 1.0])
+    same(len(ops.adam(value, gradient, rate, *state)), 5)
+    same(len(ops.adam(value, gradient, rate, *state, largest=ops.zeros((2,)))), 6)
 
 
 def test_results_are_written_to_given_tensors():

@@ -155,6 +155,23 @@ def test_programs_run_on_several_threads():
     same(wrong, [])
 
 
+def test_graphs_become_models():
+    graph = bp.Graph()
+    x = graph.input("x", (2, 3))
+    graph.output(ops.relu(x @ bp.asarray([[1.0, -1], [2, 0], [0, 1]]).freeze()), "y")
+    graph.output(ops.softmax(x), "p")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "net.onnx")
+        graph.export(path)
+        model = bp.Model(path)
+        same([[name for name, *_ in model.inputs], [name for name, *_ in model.outputs]], [["x"], ["y", "p"]])
+        expected = [t.tolist() for t in graph.run(bp.asarray(X))]
+        close([t.tolist() for t in model.run(None, {"x": X})], expected)
+        close(model.run(["p", "y"], {"x": X})[1].tolist(), expected[0])
+        graph.output(ops.sort(x))
+        raises(bp.UnsupportedError, graph.export, path)
+
+
 def test_models():
     model = bp.Model(ABS)
     same([model.inputs, model.outputs], [[("x", "f32", (4,))], [("y", "f32", None)]])

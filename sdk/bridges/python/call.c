@@ -237,6 +237,7 @@ static int call_set_outputs(struct call *c)
     for (int i = 0; i < info->n_out; i++) {
         int n = port_is_several(&info->out[i]) ? call_count_several(c) : 1;
         if (info->out[i].kind == BP_PORT_OPTOUT) break;
+        if (info->out[i].kind == BP_PORT_UPDATE && !c->value[info->out[i].share]) break;
         if (n < 0 && !c->outputs) return call_error(c, "outputs=: say how many", NULL);
         c->n_out += n;
     }

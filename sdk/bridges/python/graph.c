@@ -226,6 +226,9 @@ static PyMethodDef graph_methods[] = {
      "run($self, *inputs, out=None)\n--\n\nRuns the graph node by node. Returns a list of tensors, "
      "those of `out` where given."},
     {"nodes", graph_nodes, METH_NOARGS, "nodes($self)\n--\n\nThe nodes as (name, operator)."},
+    {"export", py_export, METH_O,
+     "export($self, path, /)\n--\n\nWrites the graph as an ONNX model: the operators of "
+     "convolutional and transformer networks."},
     {"_gradient", graph_gradient, METH_VARARGS, NULL},
     {0},
 };

@@ -16,6 +16,7 @@
     X(bp_model_output) \
     X(bp_model_run_into) \
     X(bp_model_weight) \
+    X(bp_model_export) \
     X(bp_model_get_info)
 
 static struct {
@@ -299,6 +300,48 @@ static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kw)
     free(at);
     free(want);
     return list;
+}
+
+/* The numbers of the values that are outputs of a graph, in their order; the caller frees them. */
+static uint32_t *export_outputs(struct bp_graph *graph, struct bp_graph_info *info)
+{
+    uint32_t *number = bp_graph_get_info(graph, info) ? NULL
+                                                      : calloc(info->outputs + 1, sizeof *number);
+
+    for (uint32_t i = 0; number && i < info->values; i++) {
+        struct bp_value_info value = {.size = sizeof value};
+
+        if (!bp_graph_value(graph, i, &value) && value.output < info->outputs)
+            number[value.output] = i;
+    }
+    if (!number) PyErr_NoMemory();
+    return number;
+}
+
+PyObject *py_export(PyObject *self, PyObject *path)
+{
+    struct py_graph *g = (struct py_graph *)self;
+    struct bp_graph_info info = {.size = sizeof info};
+    struct py_lane *lane = py_lane_of(g->state, g->device);
+    PyObject *bytes = NULL;
+    struct py_hold hold;
+    enum bp_status status;
+    uint32_t *number;
+    const char *name;
+
+    if (onnx_open(g->state) || !PyUnicode_FSConverter(path, &bytes)) return NULL;
+    number = export_outputs(g->handle, &info);
+    name = PyBytes_AsString(bytes);
+    if (number) {
+        hold = py_lane_take(lane, true);
+        status = onnx.bp_model_export(g->handle, number, info.outputs, lane->stream, name);
+        py_lane_leave(&hold);
+        if (status) py_fail(g->state, status);
+    }
+    free(number);
+    Py_DECREF(bytes);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *model_weight(PyObject *self, PyObject *name)

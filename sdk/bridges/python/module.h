@@ -261,6 +261,8 @@ int py_attr_set(struct py_state *state, const struct bp_attr *attr, PyObject *va
 
 /* ---- graph.c, program.c, model.c, comm.c ---- */
 extern PyType_Spec py_graph_spec, py_program_spec, py_model_spec, py_comm_spec;
+/* Writes a Graph as an ONNX model. */
+PyObject *py_export(PyObject *self, PyObject *path);
 /* A list of real tensors as handles: one for each of n, taken from a sequence. The caller frees
  * *out_kept (a list that holds them). */
 int py_tensors_of(struct py_state *state, PyObject *sequence, PyObject *device,

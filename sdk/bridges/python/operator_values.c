@@ -21,14 +21,13 @@ static int value_dtype(struct py_state *state, PyObject *value, int64_t *out)
     return 0;
 }
 
-/* One integer for all elements, or at most attr->count integers; the others keep their default. */
+/* At most attr->count integers; the others keep their default. One integer would have to stand for
+ * as many as the operator reads, which depends on its tensors. */
 static int value_integers(const struct bp_attr *attr, PyObject *value, int64_t *at)
 {
-    int n = py_integers(value, at, attr->count, attr->name);
-
-    if (n < 0) return -1;
-    for (int i = 1; PyIndex_Check(value) && i < attr->count; i++) at[i] = at[0];
-    return 0;
+    if (PyIndex_Check(value) && attr->count > 1)
+        return value_wrong(attr, "a sequence of integers, one for each axis", value);
+    return py_integers(value, at, attr->count, attr->name) < 0 ? -1 : 0;
 }
 
 /* Memory for a long list: a block that begins with the address of the block before. */

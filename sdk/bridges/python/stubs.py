@@ -16,7 +16,7 @@ from typing import Any
 from ._backplane import Tensor
 
 '''
-KINDS = {"number": "float", "integer": "int", "flag": "bool", "dtype": "str", "integers": "int | Sequence[int]",
+KINDS = {"number": "float", "integer": "int", "flag": "bool", "dtype": "str", "integers": "Sequence[int]",
          "list": "int | Sequence[int]"}
 INPUTS = {"one": "Any", "any": "Sequence[Any]"}
 VARYING = ("optional", "any", "views")  # kinds of outputs
