@@ -221,6 +221,31 @@ def test_other_threads_run_during_a_call():
     assert count[0] > spent / 0.02, f"{count[0]} steps of another thread in {spent:.2f} s of products"
 
 
+def test_a_small_call_waits_for_a_large_one_of_another_thread():
+    x, size = bp.asarray([1.0]), 500
+    while True:  # a product that takes long enough on this machine
+        a = ops.uniform((size, size))
+        start = time.monotonic()
+        ops.matmul(a, a)
+        if time.monotonic() - start > 0.4:
+            break
+        size += size // 2
+    begun, done = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        ops.matmul(a, a)
+        done.set()
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    time.sleep(0.05)
+    same(done.is_set(), False)
+    x + 1
+    same(done.wait(0.1), True)
+    thread.join()
+
+
 def test_streams_and_events():
     x = bp.asarray([1.0, 2.0])
     stream, event = bp.Stream("cpu", "async"), bp.Event("cpu")

@@ -38,6 +38,9 @@ def test_every_dtype_keeps_its_values():
 def test_numbers_that_do_not_fit_are_refused():
     raises(OverflowError, bp.asarray, [256], "u8", has="256 does not fit into u8")
     raises(OverflowError, bp.asarray, -129, "i8")
+    raises(OverflowError, bp.asarray, -1, "u8", has="-1 does not fit into u8")
+    same(bp.asarray([255, 65535], "u16").tolist(), [255, 65535])
+    same([bp.asarray(255, "u8").item(), bp.asarray(-128, "i8").item()], [255, -128])
     raises(OverflowError, bp.asarray, 2**64)
     raises(TypeError, bp.asarray, 1.5, "i32", has="a float is no number for a tensor of i32")
     raises(TypeError, bp.asarray, 1j, "f32")
