@@ -35,6 +35,32 @@ print((x + 1).tolist())
 """, "stale True\n[2.0]\n[2.0, 3.0]")
 
 
+def test_a_fork_during_a_call_of_another_thread():
+    says("""
+import os, threading, time
+x = bp.asarray([1.0, 2.0])
+a = bp.ops.uniform((1200, 1200))
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        a @ a
+thread = threading.Thread(target=work)
+thread.start()
+time.sleep(0.1)
+for _ in range(5):
+    pid = os.fork()
+    if not pid:
+        try:
+            bp.ops.relu(x)
+        except bp.ShutdownError:
+            print((bp.asarray([1.0]) + 1).tolist(), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+stop.set()
+thread.join()
+""", "\n".join(["[2.0]"] * 5))
+
+
 def test_multiprocessing_by_fork_works_after_calls():
     says("""
 import multiprocessing

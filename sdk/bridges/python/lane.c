@@ -12,10 +12,28 @@ struct py_frame {
 };
 static _Thread_local struct py_frame *frame_top;
 
+/* Counts the forks that this process came from. The lock of a lane from before a fork may be held
+ * by a thread that the child has not: calls on such a stream fail, and take no lock. */
+static unsigned lane_forks;
+
+static void lane_count_fork(void)
+{
+    lane_forks++;
+}
+
+static void lane_watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, lane_count_fork);
+}
+
 int py_lane_init(struct py_lane *lane, struct bp_stream *stream)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_mutexattr_t kind;
     int failed = pthread_mutexattr_init(&kind);
+
+    pthread_once(&once, lane_watch_forks);
+    lane->forks = lane_forks;
 
     if (!failed) failed = pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
     if (!failed) failed = pthread_mutex_init(&lane->lock, &kind);
@@ -33,14 +51,15 @@ void py_lane_finish(struct py_lane *lane)
 {
     if (lane->stream) bp_stream_destroy(lane->stream);
     lane->stream = NULL;
-    pthread_mutex_destroy(&lane->lock);
+    if (lane->forks == lane_forks) pthread_mutex_destroy(&lane->lock);
 }
 
 struct py_hold py_lane_take(struct py_lane *lane, bool waits)
 {
     struct py_hold hold = {.lane = lane};
 
-    if (waits || lane->may_wait) {
+    if (lane->forks != lane_forks) hold.lane = NULL;
+    else if (waits || lane->may_wait) {
         hold.thread = PyEval_SaveThread();
         pthread_mutex_lock(&lane->lock);
     } else if (pthread_mutex_trylock(&lane->lock)) {
@@ -53,7 +72,7 @@ struct py_hold py_lane_take(struct py_lane *lane, bool waits)
 
 void py_lane_leave(struct py_hold *hold)
 {
-    pthread_mutex_unlock(&hold->lane->lock);
+    if (hold->lane) pthread_mutex_unlock(&hold->lane->lock);
     if (hold->thread) PyEval_RestoreThread(hold->thread);
 }
 

@@ -129,6 +129,8 @@ static PyObject *module_after_fork(PyObject *module, PyObject *unused)
 
     (void)unused;
     if (!devices) return NULL;
+    state->ledger = py_ledger_create(); /* the lock of the former one may be held */
+    if (!state->ledger) return NULL;
     state->core = NULL;
     state->devices = devices;
     Py_XDECREF(before);

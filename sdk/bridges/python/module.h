@@ -43,6 +43,7 @@ struct py_state {
 struct py_lane {
     struct bp_stream *stream; /* NULL: of a graph */
     pthread_mutex_t lock;     /* recursive: a deleter may call Python code that uses the stream */
+    unsigned forks;           /* of the process that the lane is of */
     bool may_wait;            /* calls may wait although they are small */
 };
 
@@ -87,7 +88,7 @@ struct py_target {
 
 /* The locks that a thread holds during a call. */
 struct py_hold {
-    struct py_lane *lane;
+    struct py_lane *lane;  /* NULL: of a process before a fork */
     PyThreadState *thread; /* NULL: the thread has kept the GIL */
 };
 
