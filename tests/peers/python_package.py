@@ -95,7 +95,8 @@ def test_kernels(peer):
 
 def test(peer):
     if not glob.glob(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "*.so")):
-        peer.count.skip(f"peers/{peer.name}", "the package is not built: Python.h (Debian: python3-dev) is not installed")
+        why = "the package is not built: Python.h (Debian: python3-dev) is not installed"
+        peer.count.skip(f"peers/{peer.name}/package", why)
         return
     if peer.name == "python":
         with peer.step("pip", BUDGETS["pip"]):

@@ -65,7 +65,8 @@ def main():
     with open(output, "w", encoding="utf-8") as file:
         file.write(HEAD)
         for op in table["ops"]:
-            text = textwrap.fill(op["doc"], 110, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
+            text = textwrap.fill(op["doc"], 110, initial_indent="    ", subsequent_indent="    ",
+                                 break_long_words=False)
             file.write(f"\ndef {op['name']}({', '.join(parameters(op))}) -> {result_of(op)}:\n"
                        f'    r"""{text.strip()}"""\n')
             file.writelines(f"\n{alias} = {op['name']}\n" for alias in op["aliases"])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes wheels of a build: the package backplane with the cpu plugin, and a wheel for each other plugin.
 
-    wheel.py BUILD OUTPUT [PLUGIN...]     PLUGIN: cuda, hip, xpu; or NAME=FOLDER of a vendor's bp_NAME.so and bp_NAME.json
+    wheel.py BUILD OUTPUT [PLUGIN...]     PLUGIN: cuda, hip, xpu; or NAME=FOLDER of bp_NAME.so and bp_NAME.json
 
 The files are those that `meson install` installs. Libraries of the machine that are no part of every Linux
 (libltdl, libcjson, libprotobuf-c, libgomp) come with the package, with their copyright notices. The wheels of plugins

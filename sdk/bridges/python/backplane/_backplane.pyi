@@ -246,7 +246,8 @@ class Model:
 
 
 class Comm:
-    def __new__(cls, id: str | None = None, rank: int = 0, size: int = 0, device: Device | str | None = None) -> Comm: ...
+    def __new__(cls, id: str | None = None, rank: int = 0, size: int = 0,
+                device: Device | str | None = None) -> Comm: ...
     @property
     def rank(self) -> int: ...
     @property
