@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the package on the simulated GPU: a device that works asynchronously, has memory that the host cannot access, and
-records programs."""
+"""Tests the package on the simulated GPU: a device that works asynchronously, has memory that the host cannot access,
+and records programs."""
 import os
 import sys
 import threading
@@ -27,7 +27,8 @@ def test_properties():
 
 def test_tensors_move_between_devices():
     x = bp.asarray(X, device=SIM)
-    same([x.device is SIM, x.address, x.tolist(), x.T.tolist(), x[1].tolist()], [True, None, X, [[1, 3], [-2, 4]], [3, 4]])
+    same([x.device is SIM, x.address, x.tolist(), x.T.tolist(), x[1].tolist()],
+         [True, None, X, [[1, 3], [-2, 4]], [3, 4]])
     same(x.to("cpu").to("sim").tolist(), X)
     same(bp.asarray(x).device is SIM, True)
     same(bp.asarray(bp.asarray([1.5], "bf16"), device="sim").device is SIM, True)
@@ -81,6 +82,13 @@ def test_threads_with_streams_of_their_own():
     for thread in threads:
         thread.join()
     same(wrong, [])
+
+
+def test_the_device_of_a_graph_is_that_of_its_numbers():
+    graph = bp.Graph(SIM)
+    with graph:
+        same([bp.asarray(1.0).device is SIM, bp.asarray(1.0).device is bp.Device()], [True, True])
+    same(bp.asarray(1.0).device is SIM, False)
 
 
 def test_programs_are_recorded():

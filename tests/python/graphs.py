@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests graphs, gradients, programs and models of the Python package."""
+import array
 import os
 import sys
 import tempfile
@@ -46,6 +47,14 @@ def test_a_with_block_records_calls_without_symbols():
     graph.output(y + z)
     same(graph.run()[0].tolist(), [5, 6])
     same((bp.asarray([1.0]) + 1).tolist(), [2])
+
+
+def test_constants_of_graphs_are_copies():
+    graph = bp.Graph()
+    numbers = array.array("f", [1, 2])
+    graph.output(graph.input("x", (2,)) + numbers)
+    numbers[0] = 9
+    same(graph.run([[1.0, 1.0]])[0].tolist(), [2, 3])
 
 
 def test_views_of_symbols_are_recorded():

@@ -58,7 +58,7 @@ for _ in range(5):
     os.waitpid(pid, 0)
 stop.set()
 thread.join()
-""", "\n".join(["[2.0]"] * 5))
+""", "\n".join(["[2.0]"] * 5), {"PYTHONWARNINGS": "ignore::DeprecationWarning"})  # of Python 3.12: of such a fork
 
 
 def test_multiprocessing_by_fork_works_after_calls():
@@ -293,6 +293,26 @@ else:
     texts = [rank.communicate(timeout=60)[0].strip() for rank in ranks]
     expected = "2 [3.0, 4.0] [1.0, 2.0, 2.0, 2.0] [2.0, 2.0]"
     same(texts, [expected + "\nfailed", expected])
+
+
+def test_ranks_can_be_threads_with_streams_of_their_own():
+    says("""
+import threading
+name, found = bp.comm_id(), {}
+def rank(k):
+    with bp.Stream("cpu"):
+        comm = bp.Comm(name, k, 3, "cpu")
+        comm.set_timeout(20)
+        x = bp.asarray([float(k + 1)])
+        comm.all_reduce(x, x)
+        found[k] = x.item()
+threads = [threading.Thread(target=rank, args=(k,)) for k in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sorted(found.items()))
+""", "[(0, 6.0), (1, 6.0), (2, 6.0)]")
 
 
 if __name__ == "__main__":

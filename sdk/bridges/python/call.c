@@ -139,13 +139,15 @@ static int call_find_owner(struct call *c)
     return c->owner ? 0 : -1;
 }
 
-/* Converts an object that is no tensor. A constant of a graph is frozen. */
+/* Converts an object that is no tensor. A constant of a graph is frozen, so it is a copy: others
+ * may write the object's memory later. */
 static PyObject *call_convert(struct call *c, PyObject *value, uint32_t var)
 {
     bool graph = Py_TYPE(c->owner) == c->state->type.graph;
     PyObject *device = graph ? ((struct py_graph *)c->owner)->device : c->owner, *result;
 
-    result = py_tensor_from(c->state, value, c->like[var], device, PY_MAY_SHARE);
+    result = py_tensor_from(c->state, value, c->like[var], device,
+                            graph ? PY_MUST_COPY : PY_MAY_SHARE);
     if (result && graph) bp_tensor_freeze(((struct py_tensor *)result)->handle);
     if (!result) return NULL;
     c->bytes += ((struct py_tensor *)result)->bytes;

@@ -106,6 +106,10 @@ PyObject *py_device_of(struct py_state *state, PyObject *what)
         Py_INCREF(((struct py_stream *)current)->device);
         return ((struct py_stream *)current)->device;
     }
+    if (current && Py_TYPE(current) == state->type.graph) {
+        Py_INCREF(((struct py_graph *)current)->device);
+        return ((struct py_graph *)current)->device;
+    }
     name = PyObject_CallMethod(state->host, "default_device_name", NULL);
     if (!name) return NULL;
     device = py_device_of(state, name);
@@ -378,5 +382,11 @@ PyObject *py_synchronize_all(PyObject *module, PyObject *arg)
         PyEval_RestoreThread(thread);
     }
     Py_XDECREF(devices);
+    /* The module of a sub-interpreter may stay, as its types refer to it: its devices shall not. */
+    if (PyInterpreterState_GetID(PyInterpreterState_Get())) {
+        PyDict_Clear(state->devices);
+        if (state->core) bp_core_destroy(state->core);
+        state->core = NULL;
+    }
     Py_RETURN_NONE;
 }
