@@ -21,6 +21,7 @@ import mutants
 import onednn3
 import onnx_suite
 import peers
+import python_package
 import real_models
 import scratch
 import slow_operators
@@ -237,6 +238,11 @@ def of_plans(lines, code=0):
                        ("a", "b", "c"))
 
 
+def of_package(lines, code=0):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return counted(python_package.count_tap, "package", code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines))
+
+
 def committed_lists_fit():
     """The lists of this folder name what there is."""
     here = peers.HERE
@@ -354,6 +360,11 @@ CHECKS = {
     "plans whose program crashed": lambda: of_plans(["ok - a", "ok - b", "ok - c"], -11) == (0, 1, 0),
     "the library that is named": lambda: [onednn3.names_library(f"cpu:0\n  driver  0.1.0, kernels avx512{more}\n") for more in (
         "", ", libdnnl.so.2.6", ", libdnnl.so.3.2")] == [False, False, True],
+    "tests of the Python package": lambda: of_package(["ok 1 - a", "ok 2 - b"]) == (2, 0, 0),
+    "tests of the Python package that fail or are skipped": lambda: of_package(
+        ["ok 1 - a", "not ok 2 - b", "ok 3 - c # skip why"], 1) == (1, 2, 0),
+    "tests of the Python package that end badly": lambda: [of_package(lines, code) for lines, code in (
+        (["ok 1 - a"], -11), ([], 0), ([], 1))] == [(1, 1, 0), (0, 1, 0), (0, 1, 0)],
     "the driver that is named": lambda: [intel_opencl.names_driver(f"xpu:0\n  driver  OpenCL 3.1 (Build 0), {version}\n", "2026.2.0")
                                          for version in ("2026.22.10", "3.1-pocl")] == [True, False],
     "cases of the driver": lambda: [("gradient" in " ".join(cases), title in intel_opencl.BUDGETS) for title, cases in (
