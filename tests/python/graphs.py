@@ -184,7 +184,9 @@ def test_graphs_become_models():
 def test_models():
     model = bp.Model(ABS)
     same([model.inputs, model.outputs], [[("x", "f32", (4,))], [("y", "f32", None)]])
-    same(model.run(None, {"x": [1, -2, 3, -4]})[0].tolist(), [1, 2, 3, 4])
+    name, = [port.name for port in model.get_inputs()]
+    same([(port.name, port.type) for port in model.get_outputs()], [("y", "f32")])
+    same(model.run(None, {name: [1, -2, 3, -4]})[0].tolist(), [1, 2, 3, 4])
     same(model.run(["y"], [bp.asarray([-1.0] * 4)])[0].tolist(), [1] * 4)
     same(model.info()["nodes"], 1)
     raises(bp.NotFoundError, model.run, ["z"], {"x": [1, 2, 3, 4]}, has="no output 'z'")

@@ -148,8 +148,12 @@ static PyObject *call_convert(struct call *c, PyObject *value, uint32_t var)
 
     result = py_tensor_from(c->state, value, c->like[var], device,
                             graph ? PY_MUST_COPY : PY_MAY_SHARE);
-    if (result && graph) bp_tensor_freeze(((struct py_tensor *)result)->handle);
     if (!result) return NULL;
+    if (graph) { /* waits for the device */
+        PyThreadState *thread = PyEval_SaveThread();
+        bp_tensor_freeze(((struct py_tensor *)result)->handle);
+        PyEval_RestoreThread(thread);
+    }
     c->bytes += ((struct py_tensor *)result)->bytes;
     if (c->like[var] == PY_DTYPE_NONE) c->like[var] = ((struct py_tensor *)result)->dtype;
     return result;

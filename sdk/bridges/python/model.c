@@ -89,8 +89,8 @@ static PyObject *model_ports(struct py_model *m, uint32_t n,
         }
         if (!status && port.dtype != UINT32_MAX) dtype = py_dtype_name(m->state, port.dtype);
         if (!status && !PyErr_Occurred())
-            row = Py_BuildValue("(sOO)", port.name, dtype ? dtype : Py_None,
-                                shape ? shape : Py_None);
+            row = PyObject_CallMethod(m->state->host, "port", "sOO", port.name,
+                                      dtype ? dtype : Py_None, shape ? shape : Py_None);
         if (status) py_fail(m->state, status);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
@@ -380,6 +380,18 @@ static PyObject *model_get_ports(PyObject *self, void *outputs)
     return PyList_GetSlice(outputs ? m->outputs : m->inputs, 0, PY_SSIZE_T_MAX);
 }
 
+static PyObject *model_get_inputs(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return model_get_ports(self, NULL);
+}
+
+static PyObject *model_get_outputs(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return model_get_ports(self, "outputs");
+}
+
 static PyObject *model_get_device(PyObject *self, void *unused)
 {
     (void)unused;
@@ -391,6 +403,10 @@ static PyMethodDef model_methods[] = {
     {"run", (PyCFunction)(void (*)(void))model_run, METH_VARARGS | METH_KEYWORDS,
      "run($self, output_names, input_feed)\n--\n\nRuns the model with a dict of inputs by name, or "
      "a sequence of all inputs. Returns a list of tensors: the named outputs, None: all."},
+    {"get_inputs", model_get_inputs, METH_NOARGS,
+     "get_inputs($self)\n--\n\nThe inputs, with name, type and shape."},
+    {"get_outputs", model_get_outputs, METH_NOARGS,
+     "get_outputs($self)\n--\n\nThe outputs, with name, type and shape."},
     {"weight", model_weight, METH_O,
      "weight($self, name, /)\n--\n\nThe frozen tensor of an initialiser."},
     {"info", model_info, METH_NOARGS,

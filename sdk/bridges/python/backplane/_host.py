@@ -13,6 +13,7 @@ NUMPY = {"bool": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "
          "u64": "u8", "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16"}
 ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0fnu",
              "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2fnuz": "float8_e5m2fnuz"}
+Port = None  # a class, made when a model is loaded
 SHOWN = 64  # elements that repr() shows
 
 
@@ -135,6 +136,15 @@ def to_array(tensor, dtype, copy):
             raise ValueError("another dtype needs a copy")
         return array.astype(dtype)
     return numpy.array(array) if copy else array
+
+
+def port(name, dtype, shape):
+    """The description of an input or output of a model; ONNX Runtime calls the dtype `type`."""
+    global Port
+    if Port is None:
+        from collections import namedtuple
+        Port = namedtuple("Port", "name type shape")
+    return Port(name, dtype, shape)
 
 
 # --- operators ----------------------------------------------------------------------------------------------
