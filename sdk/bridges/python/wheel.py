@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -96,6 +97,8 @@ def tag_of(libraries, python):
 
 def notice_of(path):
     """The copyright notice of the Debian package that a library comes from."""
+    if not shutil.which("dpkg"):
+        return None
     real = os.path.realpath(path)
     for name in {path, real, real.removeprefix("/usr"), path.removeprefix("/usr")}:
         done = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True, check=False)
