@@ -103,6 +103,20 @@ def test_links_of_the_environment_are_followed():
     same(in_site(link, "print(bp.Device('h_good').name, bp.Device('cpu').name)"), "h_good:0 cpu:0")
 
 
+def test_an_installation_has_the_package():
+    stage = os.path.join(TOP.name, "root")
+    subprocess.run(["meson", "install", "-C", tap.BUILD, "--no-rebuild", "--destdir", stage], check=True,
+                   stdout=subprocess.DEVNULL)
+    folder, = glob.glob(f"{stage}/**/backplane-python", recursive=True)
+    moved = os.path.join(TOP.name, "moved")
+    os.rename(os.path.dirname(folder), moved)  # the folder of libraries
+    same(in_site(os.path.join(moved, "backplane-python"), f"""
+model = bp.Model(bytes.fromhex({ABS!r}))
+print(bp.ops.relu(bp.asarray([1.0, -2.0])).tolist(), model.run(None, [[-1.0] * 4])[0].tolist())
+print({{line.split()[-1] for line in open("/proc/self/maps") if "libbackplane.so" in line}})
+"""), f"[1.0, 0.0] [1.0, 1.0, 1.0, 1.0]\n{{'{os.path.realpath(moved)}/libbackplane.so.0.1.0'}}")
+
+
 def test_a_plugin_that_others_can_change_is_refused():
     site = unpack("open")
     folder = os.path.join(site, "backplane_plugins", "h_good")
