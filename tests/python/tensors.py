@@ -42,11 +42,55 @@ def test_numbers_that_do_not_fit_are_refused():
     same(bp.asarray([255, 65535], "u16").tolist(), [255, 65535])
     same([bp.asarray(255, "u8").item(), bp.asarray(-128, "i8").item()], [255, -128])
     raises(OverflowError, bp.asarray, 2**64)
+    raises(OverflowError, bp.asarray, 2**63, has="an integer does not fit into i64")
+    raises(OverflowError, bp.asarray, [2**63], "i32")
+    raises(OverflowError, bp.asarray, -1, "u64", has="an integer does not fit into u64")
+    raises(OverflowError, bp.asarray, [2**63, -1], "u64")
+    same([bp.asarray([2**63, 1], "f64").tolist(), bp.asarray(2**63, "u64").item()], [[2.0**63, 1.0], 2**63])
     raises(TypeError, bp.asarray, 1.5, "i32", has="a float is no number for a tensor of i32")
     raises(TypeError, bp.asarray, 1j, "f32")
     raises(ValueError, bp.asarray, [[1, 2], [3]], has="different lengths")
     raises(TypeError, bp.asarray, "text")
     raises(TypeError, bp.asarray, 1, "f33", has="no dtype")
+
+
+class Deep:
+    """A sequence of very many sequences."""
+
+    def __init__(self, depth):
+        self.depth = depth
+
+    def __len__(self):
+        return 2**31
+
+    def __getitem__(self, i):
+        return Deep(self.depth - 1) if self.depth else 1.0
+
+
+def test_lists_with_too_many_elements_are_refused():
+    for depth in (1, 2, 3):
+        raises(OverflowError, bp.asarray, Deep(depth), has="too many elements")
+
+
+def test_exceptions_of_other_objects_are_raised():
+    class Broken:
+        def __init__(self, error):
+            self.error = error
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **kw):
+            raise self.error
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            return [1.0][i]
+
+    raises(ZeroDivisionError, bp.asarray, Broken(ZeroDivisionError()))
+    same(bp.asarray(Broken(BufferError())).tolist(), [1.0])  # says that another way is needed
 
 
 def test_indices_are_views():

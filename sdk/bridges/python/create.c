@@ -96,7 +96,11 @@ static PyObject *tensor_of_dlpack(struct py_state *state, PyObject *what, PyObje
     PyObject *copy;
 
     if (!result) {
-        if (share != PY_MUST_SHARE && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+        bool another_way = PyErr_ExceptionMatches(PyExc_BufferError) ||
+                           PyErr_ExceptionMatches(PyExc_TypeError) ||
+                           PyErr_ExceptionMatches(state->error_of[BP_ERR_UNSUPPORTED]);
+
+        if (share != PY_MUST_SHARE && another_way) PyErr_Clear();
         return NULL;
     }
     if (share == PY_MUST_SHARE ||
@@ -131,6 +135,13 @@ PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, 
         return NULL;
     }
     return py_tensor_of_list(state, what, like, device);
+}
+
+PyObject *py_tensor_input(struct py_state *state, PyObject *what, uint32_t like, PyObject *device)
+{
+    bool copies = !py_tensor_is(state, what) && py_lane_of(state, device)->queued;
+
+    return py_tensor_from(state, what, like, device, copies ? PY_MUST_COPY : PY_MAY_SHARE);
 }
 
 /* Converts a tensor to a dtype, unless it has the dtype; takes it over. */

@@ -9,6 +9,7 @@ struct py_frame {
     struct py_frame *below;
     const struct py_state *state;
     PyObject *owner; /* a Stream or a Graph */
+    unsigned forks;  /* of the process that entered the block */
 };
 static _Thread_local struct py_frame *frame_top;
 
@@ -43,7 +44,8 @@ int py_lane_init(struct py_lane *lane, struct bp_stream *stream)
     }
     pthread_mutexattr_destroy(&kind);
     lane->stream = stream;
-    lane->may_wait = stream && bp_stream_get_flags(stream) != BP_STREAM_INLINE;
+    lane->queued = stream && bp_stream_get_flags(stream) != BP_STREAM_INLINE;
+    lane->may_wait = lane->queued;
     return 0;
 }
 
@@ -82,7 +84,7 @@ PyObject *py_scope_enter(struct py_state *state, PyObject *owner)
 
     if (!frame) return PyErr_NoMemory();
     Py_INCREF(owner);
-    *frame = (struct py_frame){.below = frame_top, .state = state, .owner = owner};
+    *frame = (struct py_frame){frame_top, state, owner, lane_forks};
     frame_top = frame;
     Py_INCREF(owner);
     return owner;
@@ -90,15 +92,17 @@ PyObject *py_scope_enter(struct py_state *state, PyObject *owner)
 
 PyObject *py_scope_leave(struct py_state *state, PyObject *owner)
 {
-    struct py_frame *frame = frame_top;
+    struct py_frame **at = &frame_top, *frame;
 
-    if (!frame || frame->owner != owner || frame->state != state) {
+    /* Coroutines and generators may leave in another order. */
+    while (*at && ((*at)->owner != owner || (*at)->state != state)) at = &(*at)->below;
+    frame = *at;
+    if (!frame) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "this `with` block does not end on the thread where it began, or not in "
-                        "the order of the blocks");
+                        "this `with` block does not end on the thread where it began");
         return NULL;
     }
-    frame_top = frame->below;
+    *at = frame->below;
     Py_DECREF(frame->owner);
     free(frame);
     Py_RETURN_NONE;
@@ -106,7 +110,9 @@ PyObject *py_scope_leave(struct py_state *state, PyObject *owner)
 
 PyObject *py_scope_current(const struct py_state *state)
 {
-    return frame_top && frame_top->state == state ? frame_top->owner : NULL;
+    bool ours = frame_top && frame_top->state == state && frame_top->forks == lane_forks;
+
+    return ours ? frame_top->owner : NULL;
 }
 
 static struct py_target target_of_graph(PyObject *graph)

@@ -13,6 +13,7 @@ struct elements {
     int64_t *integer;
     int64_t count, used;
     int kind; /* 0 bool, 1 integer, 2 float, 3 complex */
+    bool huge, negative; /* an integer of 2^63 and more, as a u64; one below 0 */
 };
 
 /* Whether a Python object is a sequence of elements and no number or text. */
@@ -40,7 +41,12 @@ static int elements_shape(struct elements *e, PyObject *what)
             return -1;
         }
         e->shape[e->rank++] = (int64_t)n;
-        e->count *= (int64_t)n;
+        if (__builtin_mul_overflow(e->count, (int64_t)n, &e->count) ||
+            (uint64_t)e->count > SIZE_MAX / (4 * sizeof(double))) {
+            PyErr_SetString(PyExc_OverflowError, "the lists have too many elements");
+            Py_XDECREF(item);
+            return -1;
+        }
         if (!n) return 0;
     }
     Py_DECREF(item);
@@ -62,9 +68,13 @@ static int element_read(struct elements *e, PyObject *item)
         if (PyErr_Occurred() && number) { /* above 2^63: of a u64 */
             PyErr_Clear();
             e->integer[e->used] = (int64_t)PyLong_AsUnsignedLongLong(number);
+            e->huge = true;
+            at[0] = (double)(uint64_t)e->integer[e->used];
+        } else {
+            e->negative = e->negative || e->integer[e->used] < 0;
+            at[0] = (double)e->integer[e->used];
         }
         Py_XDECREF(number);
-        at[0] = (double)e->integer[e->used];
     } else at[0] = PyFloat_AsDouble(item);
     if (PyErr_Occurred()) return -1;
     if (kind > e->kind) e->kind = kind;
@@ -134,7 +144,13 @@ static int elements_check(const struct elements *e, uint32_t dtype)
                      e->kind > 2 ? "complex" : "float", bp_dtype_name((enum bp_dtype)dtype));
         return -1;
     }
-    for (int64_t i = 0; i < e->used && e->kind < 2; i++)
+    if (integer && dtype != BP_BOOL &&
+        ((e->huge && dtype != BP_U64) || (e->negative && dtype == BP_U64))) {
+        PyErr_Format(PyExc_OverflowError, "an integer does not fit into %s",
+                     bp_dtype_name((enum bp_dtype)dtype));
+        return -1;
+    }
+    for (int64_t i = 0; i < e->used && e->kind < 2 && !e->huge; i++)
         if (!element_fits(e, i, dtype)) {
             PyErr_Format(PyExc_OverflowError, "%lld does not fit into %s", (long long)e->integer[i],
                          bp_dtype_name((enum bp_dtype)dtype));

@@ -45,6 +45,7 @@ struct py_lane {
     pthread_mutex_t lock;     /* recursive: a deleter may call Python code that uses the stream */
     unsigned forks;           /* of the process that the lane is of */
     bool may_wait;            /* calls may wait although they are small */
+    bool queued;              /* calls return before they have read their inputs */
 };
 
 struct py_device {
@@ -206,6 +207,9 @@ enum py_share {
 /* Makes a tensor of any object. like: the dtype of numbers and lists, or PY_DTYPE_NONE. */
 PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, PyObject *device,
                          enum py_share share);
+/* The same for an input of a call: memory of others is copied if the call returns before it has
+ * read it. */
+PyObject *py_tensor_input(struct py_state *state, PyObject *what, uint32_t like, PyObject *device);
 PyObject *py_asarray(PyObject *module, PyObject *args, PyObject *kw);
 PyObject *py_empty(PyObject *module, PyObject *args, PyObject *kw);
 
