@@ -35,6 +35,49 @@ print((x + 1).tolist())
 """, "stale True\n[2.0]\n[2.0, 3.0]")
 
 
+def test_a_fork_inside_of_a_with_block():
+    says("""
+import os
+with bp.Stream("cpu", "async"):
+    bp.asarray([1.0]) + 1
+    pid = os.fork()
+    if not pid:
+        print((bp.asarray([1.0]) + 1).tolist(), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+""", "[2.0]")
+
+
+def test_other_threads_change_the_list_of_outputs_during_a_call():
+    says("""
+import threading, time
+big = bp.ops.uniform((1000, 1000))
+graph = bp.Graph()
+x = graph.input("x", big.shape)
+y = x
+for _ in range(3):
+    y = y @ x * 0.01
+graph.output(y)
+def clear(out, begun):
+    begun.wait()
+    time.sleep(0.03)
+    out.clear()
+for run in (lambda out: graph.run(big, out=out), lambda out: bp.ops.matmul(big, big, out=out)):
+    for _ in range(5):
+        out, begun = [bp.empty(big.shape)], threading.Event()
+        address = out[0].address
+        thread = threading.Thread(target=clear, args=(out, begun))
+        thread.start()
+        begun.set()
+        result = run(out)
+        result = result[0] if isinstance(result, list) else result
+        thread.join()
+        assert result.address == address
+        result.tolist()
+print("lives")
+""", "lives")
+
+
 def test_a_fork_during_a_call_of_another_thread():
     says("""
 import os, threading, time

@@ -3,13 +3,15 @@
  * and the keywords `out` (tensors to write), `outputs` (how many to return) and `row` (the kernel
  * row to run). Inputs that are no tensors are converted. */
 #include "module.h"
+#include <stddef.h>
 #include <string.h>
 
 enum {
     CALL_PORTS = 16,
-    CALL_TENSORS = 64,
+    CALL_TENSORS = 256,
     CALL_ATTRS = 768,
-    LARGE_BYTES = 16384
+    LARGE_BYTES = 16384,
+    LARGE_WORK = 65536
 };
 
 struct call {
@@ -18,16 +20,18 @@ struct call {
     PyObject *value[CALL_PORTS];          /* borrowed; NULL: absent */
     PyObject *out, *outputs, *row;        /* borrowed, or NULL */
     PyObject *owner;                      /* Device or Graph, a reference */
-    PyObject *kept[CALL_TENSORS];         /* tensors made of other objects */
-    struct bp_tensor *flat[CALL_TENSORS]; /* inputs */
     struct bp_arg arg[CALL_PORTS];
-    struct bp_tensor *result[CALL_TENSORS];
     struct py_dims_room dims;
     int n_kept, n_flat, n_out;
     uint32_t like[BP_VAR_COUNT]; /* dtypes of the type variables, as far as known */
     uint64_t bytes;
+    double work; /* the product of the numbers of elements: no result of broadcasts has more */
     bool waits;
     _Alignas(8) char attrs[CALL_ATTRS];
+    /* From here on, only what is in use has values. */
+    PyObject *kept[CALL_TENSORS + 1];     /* tensors of lists, or made of other objects; out */
+    struct bp_tensor *flat[CALL_TENSORS]; /* inputs */
+    struct bp_tensor *result[CALL_TENSORS];
 };
 
 static int call_error(const struct call *c, const char *text, PyObject *what)
@@ -99,10 +103,18 @@ static int call_read_arguments(struct call *c, PyObject *const *args, Py_ssize_t
     return 0;
 }
 
+static void call_weigh(struct call *c, const struct py_tensor *t)
+{
+    size_t size = py_dtype_size(t->dtype);
+
+    c->bytes += t->bytes;
+    c->work *= (double)(size ? t->bytes / size : t->bytes);
+}
+
 /* Notes what a tensor says about the call: where it runs, and the dtypes of numbers. */
 static void call_note(struct call *c, const struct py_tensor *t, uint32_t var)
 {
-    c->bytes += t->bytes;
+    call_weigh(c, t);
     if (c->like[var] == PY_DTYPE_NONE) c->like[var] = t->dtype;
     if (!c->owner || (t->symbolic && Py_TYPE(c->owner) != c->state->type.graph)) {
         Py_INCREF(t->owner);
@@ -144,17 +156,18 @@ static int call_find_owner(struct call *c)
 static PyObject *call_convert(struct call *c, PyObject *value, uint32_t var)
 {
     bool graph = Py_TYPE(c->owner) == c->state->type.graph;
-    PyObject *device = graph ? ((struct py_graph *)c->owner)->device : c->owner, *result;
+    PyObject *device = graph ? ((struct py_graph *)c->owner)->device : c->owner;
+    PyObject *result = graph
+                           ? py_tensor_from(c->state, value, c->like[var], device, PY_MUST_COPY)
+                           : py_tensor_input(c->state, value, c->like[var], device);
 
-    result = py_tensor_from(c->state, value, c->like[var], device,
-                            graph ? PY_MUST_COPY : PY_MAY_SHARE);
     if (!result) return NULL;
     if (graph) { /* waits for the device */
         PyThreadState *thread = PyEval_SaveThread();
         bp_tensor_freeze(((struct py_tensor *)result)->handle);
         PyEval_RestoreThread(thread);
     }
-    c->bytes += ((struct py_tensor *)result)->bytes;
+    call_weigh(c, (struct py_tensor *)result);
     if (c->like[var] == PY_DTYPE_NONE) c->like[var] = ((struct py_tensor *)result)->dtype;
     return result;
 }
@@ -183,7 +196,9 @@ static int call_add_list(struct call *c, int port)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PySequence_GetItem(value, i);
         int failed = item ? call_add_tensor(c, item, c->op->info->in[port].var) : -1;
-        Py_XDECREF(item); /* the list holds the tensor */
+        /* Held: the sequence may make its items, and other code may change it. */
+        if (!failed && py_tensor_is(c->state, item)) c->kept[c->n_kept++] = item;
+        else Py_XDECREF(item);
         if (failed) return -1;
     }
     return 0;
@@ -234,11 +249,32 @@ static int call_count_several(const struct call *c)
     return axis >= 0 && axis < (int64_t)x.rank ? (int)x.shape[axis] : -1;
 }
 
+/* Notes the tensors that the caller provides. Other threads may change the caller's list during
+ * the call, so the call has a tuple of its own. */
+static int call_set_given(struct call *c)
+{
+    PyObject *out = PySequence_Check(c->out) ? PySequence_Tuple(c->out) : NULL;
+    Py_ssize_t given = out ? PyTuple_Size(out) : -1;
+
+    if (out) c->kept[c->n_kept++] = out;
+    else if (PyErr_Occurred()) return -1;
+    if (given < 0 || given > CALL_TENSORS) return call_error(c, "out: no tensors:", c->out);
+    c->out = out;
+    for (int i = c->n_out; i < given; i++) c->result[i] = NULL;
+    if (given > c->n_out) c->n_out = (int)given;
+    for (Py_ssize_t i = 0; i < given; i++) {
+        PyObject *item = PyTuple_GetItem(out, i);
+        if (py_tensor_is(c->state, item)) c->result[i] = ((struct py_tensor *)item)->handle;
+        else if (item != Py_None) return call_error(c, "out: no tensors:", out);
+    }
+    return 0;
+}
+
 /* Finds how many tensors the call returns, and which ones the caller provides. */
 static int call_set_outputs(struct call *c)
 {
     const struct bp_opinfo *info = c->op->info;
-    Py_ssize_t given;
+    long wanted;
 
     for (int i = 0; i < info->n_out; i++) {
         int n = port_is_several(&info->out[i]) ? call_count_several(c) : 1;
@@ -247,25 +283,17 @@ static int call_set_outputs(struct call *c)
         if (n < 0 && !c->outputs) return call_error(c, "outputs=: say how many", NULL);
         c->n_out += n;
     }
-    if (c->outputs) c->n_out = (int)PyLong_AsLong(c->outputs);
+    wanted = c->outputs ? PyLong_AsLong(c->outputs) : c->n_out;
     if (PyErr_Occurred()) return -1;
-    if (c->n_out < 0 || c->n_out > CALL_TENSORS) return call_error(c, "too many outputs", NULL);
+    if (wanted < 0 || wanted > CALL_TENSORS) return call_error(c, "too many outputs", NULL);
+    c->n_out = (int)wanted;
+    memset(c->result, 0, (size_t)c->n_out * sizeof *c->result);
     if (!c->out) return 0;
     if (py_tensor_is(c->state, c->out)) {
         c->result[0] = ((struct py_tensor *)c->out)->handle;
         return 0;
     }
-    given = PySequence_Check(c->out) ? PySequence_Size(c->out) : -1;
-    if (given < 0 || given > CALL_TENSORS) return call_error(c, "out: no tensors:", c->out);
-    if (given > c->n_out) c->n_out = (int)given;
-    for (Py_ssize_t i = 0; i < given; i++) {
-        PyObject *item = PySequence_GetItem(c->out, i);
-        bool is = item && py_tensor_is(c->state, item);
-        if (is) c->result[i] = ((struct py_tensor *)item)->handle;
-        Py_XDECREF(item);
-        if (!is && item != Py_None) return call_error(c, "out: no tensors:", c->out);
-    }
-    return 0;
+    return call_set_given(c);
 }
 
 /* The object of result i: the tensor that was given for it, or a new one. */
@@ -317,8 +345,10 @@ static PyObject *call_launch(struct call *c)
     struct bp_tensor *given[CALL_TENSORS];
     struct py_hold hold;
     enum bp_status status;
-    bool waits = c->waits || (!target.records && (c->bytes >= LARGE_BYTES || !c->n_flat ||
-                                                  (info->flags & BP_OP_BOUND)));
+    /* Attributes may make any amount of results and work of small inputs. */
+    bool small = c->bytes < LARGE_BYTES && c->work <= LARGE_WORK && c->n_flat && !info->n_attr &&
+                 !(info->flags & BP_OP_BOUND);
+    bool waits = c->waits || (!target.records && !small);
 
     if (c->row && !(call.kernel = PyUnicode_AsUTF8AndSize(c->row, NULL))) return NULL;
     memcpy(given, c->result, (size_t)c->n_out * sizeof *given);
@@ -338,8 +368,9 @@ PyObject *py_operator_call(PyObject *self, PyObject *const *args, Py_ssize_t n, 
         PyErr_Format(PyExc_SystemError, "%s has too many inputs or attributes", op->info->name);
         return NULL;
     }
-    memset(&c, 0, sizeof c);
+    memset(&c, 0, offsetof(struct call, kept));
     c.op = op;
+    c.work = 1;
     c.state = op->state;
     if (op->info->attrs_size) memcpy(c.attrs, op->info->defaults, op->info->attrs_size);
     if (!call_read_arguments(&c, args, n, kwnames) && !call_find_owner(&c) &&

@@ -29,7 +29,7 @@ int py_tensors_of(struct py_state *state, PyObject *sequence, PyObject *device,
 
         if (item == Py_None) out[i] = NULL;
         else {
-            if (item) tensor = py_tensor_from(state, item, PY_DTYPE_NONE, device, PY_MAY_SHARE);
+            if (item) tensor = py_tensor_input(state, item, PY_DTYPE_NONE, device);
             if (!tensor || PyList_Append(kept, tensor)) Py_CLEAR(kept);
             if (kept) out[i] = ((struct py_tensor *)tensor)->handle;
         }
@@ -88,6 +88,9 @@ PyObject *py_run_list(const struct py_run *run, PyObject *inputs, PyObject *out)
     enum bp_status status;
 
     if (!at) return PyErr_NoMemory();
+    /* A list of our own: other threads may change the caller's while the GIL is released. */
+    if (out && PyList_Check(out)) out = PyList_GetSlice(out, 0, PY_SSIZE_T_MAX);
+    else Py_XINCREF(out);
     if (!py_tensors_of(run->state, inputs, run->device, at, (Py_ssize_t)run->n_in, &kept) &&
         !(out && run_given(run, out, results))) {
         hold = py_lane_take(lane, true);
@@ -96,6 +99,7 @@ PyObject *py_run_list(const struct py_run *run, PyObject *inputs, PyObject *out)
         list = status ? py_fail(run->state, status) : run_results(run, results, out);
     }
     Py_XDECREF(kept);
+    Py_XDECREF(out);
     free(at);
     return list;
 }

@@ -118,7 +118,9 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *args)
     status = seconds < 0 ? bp_stream_synchronize(s->lane->stream)
                          : bp_stream_synchronize_for(s->lane->stream, timeout_of(seconds));
     PyEval_RestoreThread(thread);
-    if (status) return py_fail(s->state, status);
+    if (status) py_fail(s->state, status); /* reads the message before deleters run */
+    py_ledger_release(s->state->ledger);
+    if (status) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -238,7 +240,9 @@ static PyObject *pyevent_wait(PyObject *self, PyObject *args)
     thread = PyEval_SaveThread();
     status = bp_event_wait(e->handle, timeout_of(seconds));
     PyEval_RestoreThread(thread);
-    if (status) return py_fail(e->state, status);
+    if (status) py_fail(e->state, status);
+    py_ledger_release(e->state->ledger);
+    if (status) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -156,7 +156,7 @@ int py_tensor_assign(PyObject *self, PyObject *key, PyObject *value)
         return -1;
     }
     view = tensor_indexed(t, key);
-    if (view) source = py_tensor_from(t->state, value, t->dtype, t->owner, PY_MAY_SHARE);
+    if (view) source = py_tensor_input(t->state, value, t->dtype, t->owner);
     if (source) {
         status = bp_tensor_get_info(((struct py_tensor *)view)->handle, &info);
         if (!status)
