@@ -88,6 +88,8 @@ def test_gradients():
     close(loss.item(), 36 + 144)
     close(got_dx.tolist(), [[12, 24, 36], [-24, -48, -72]])
     close(got_dw.tolist(), [[108], [-144], [180]])
+    many = [graph.input(f"v{i}", (1,)) for i in range(1100)]
+    same([g.shape for g in bp.grad(ops.add(many[0], many[1099]), many) if g is not None], [(1,)] * 2)
     raises(TypeError, bp.grad, inputs[0], inputs[0], has="symbolic")
     raises(bp.InvalidError, bp.grad, y, x, dy=bp.asarray([1.0]))
 
@@ -179,6 +181,11 @@ def test_graphs_become_models():
         close(model.run(["p", "y"], {"x": X})[1].tolist(), expected[0])
         graph.output(ops.sort(x))
         raises(bp.UnsupportedError, graph.export, path)
+        twice = bp.Graph()
+        y = ops.relu(twice.input("x", (2,)))
+        twice.output(y, "a")
+        twice.output(y, "b")
+        raises(bp.UnsupportedError, twice.export, path, has="is a value that is an output already")
 
 
 def test_models():

@@ -3,6 +3,7 @@
  * tensors, and which run node by node. */
 #include "module.h"
 #include "run.h"
+#include <limits.h>
 #include <stdlib.h>
 
 static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw)
@@ -120,28 +121,30 @@ static int graph_handles(struct py_state *state, PyObject *list, struct bp_tenso
 /* The record of gradients: backplane.grad() is the function for users. */
 static PyObject *graph_gradient(PyObject *self, PyObject *args)
 {
-    enum {
-        ROOM = 1024
-    };
     struct py_graph *g = (struct py_graph *)self;
-    struct bp_tensor **at = calloc((size_t)4 * ROOM, sizeof *at);
     PyObject *y, *dy, *x, *result = NULL;
-    struct bp_tensor **dx = at + (size_t)3 * ROOM;
+    struct bp_tensor **at, **dx;
+    Py_ssize_t room;
     int n_y, n_dy, n_x;
     enum bp_status status;
 
+    if (!PyArg_ParseTuple(args, "O!O!O!:_gradient", &PyList_Type, &y, &PyList_Type, &dy,
+                          &PyList_Type, &x))
+        return NULL;
+    room = PyList_Size(y) + PyList_Size(dy) + PyList_Size(x);
+    at = room < INT_MAX ? calloc((size_t)4 * (size_t)room + 1, sizeof *at) : NULL;
     if (!at) return PyErr_NoMemory();
-    if (!PyArg_ParseTuple(args, "OOO:_gradient", &y, &dy, &x)) goto done;
-    n_y = graph_handles(g->state, y, at, ROOM);
-    n_dy = graph_handles(g->state, dy, at + ROOM, ROOM);
-    n_x = graph_handles(g->state, x, at + (size_t)2 * ROOM, ROOM);
+    dx = at + 3 * room;
+    n_y = graph_handles(g->state, y, at, (int)room);
+    n_dy = graph_handles(g->state, dy, at + room, (int)room);
+    n_x = graph_handles(g->state, x, at + 2 * room, (int)room);
     if (n_y < 0 || n_x < 0 || n_dy < 0) goto done;
     if (n_y != n_dy) {
         PyErr_SetString(PyExc_ValueError, "as many gradients as results are needed");
         goto done;
     }
-    status = bp_graph_gradient(g->handle, at, at + ROOM, (size_t)n_y, at + (size_t)2 * ROOM,
-                               (size_t)n_x, dx);
+    status = bp_graph_gradient(g->handle, at, at + room, (size_t)n_y, at + 2 * room, (size_t)n_x,
+                               dx);
     result = status ? py_fail(g->state, status) : PyList_New(n_x);
     for (int i = 0; result && i < n_x; i++) {
         PyObject *item = dx[i] ? py_tensor_wrap(g->state, dx[i], self) : Py_None;

@@ -199,7 +199,7 @@ static PyObject *model_feed(struct py_model *m, PyObject *feeds, Py_ssize_t i)
     } else value = PySequence_GetItem(feeds, i);
     if (!value || value == Py_None) return value;
     if (dtype != Py_None && py_dtype_find(m->state, dtype, &like)) return NULL;
-    tensor = py_tensor_from(m->state, value, like, m->device, PY_MAY_SHARE);
+    tensor = py_tensor_input(m->state, value, like, m->device);
     Py_DECREF(value);
     return tensor;
 }
@@ -303,7 +303,8 @@ static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kw)
 }
 
 /* The numbers of the values that are outputs of a graph, in their order; the caller frees them. */
-static uint32_t *export_outputs(struct bp_graph *graph, struct bp_graph_info *info)
+static uint32_t *export_outputs(struct py_state *state, struct bp_graph *graph,
+                                struct bp_graph_info *info)
 {
     uint32_t *number = bp_graph_get_info(graph, info) ? NULL
                                                       : calloc(info->outputs + 1, sizeof *number);
@@ -315,6 +316,15 @@ static uint32_t *export_outputs(struct bp_graph *graph, struct bp_graph_info *in
             number[value.output] = i;
     }
     if (!number) PyErr_NoMemory();
+    for (uint32_t i = 0; number && i < info->outputs; i++) {
+        struct bp_value_info value = {.size = sizeof value};
+
+        if (!bp_graph_value(graph, number[i], &value) && value.output == i) continue;
+        PyErr_Format(state->error_of[BP_ERR_UNSUPPORTED],
+                     "output %u is a value that is an output already: copy it", (unsigned)i);
+        free(number);
+        return NULL;
+    }
     return number;
 }
 
@@ -330,7 +340,7 @@ PyObject *py_export(PyObject *self, PyObject *path)
     const char *name;
 
     if (onnx_open(g->state) || !PyUnicode_FSConverter(path, &bytes)) return NULL;
-    number = export_outputs(g->handle, &info);
+    number = export_outputs(g->state, g->handle, &info);
     name = PyBytes_AsString(bytes);
     if (number) {
         hold = py_lane_take(lane, true);
