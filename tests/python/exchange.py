@@ -7,6 +7,7 @@
 In both directions the addresses are equal, writes of one side are seen by the other if it may write, and the memory is
 released once, when the last user has dropped it. A missing package is a failure. One TAP line for each test.
 """
+import ctypes
 import gc
 import importlib
 import os
@@ -168,14 +169,39 @@ def test_release_of_ours(peer):
     same(device.memory()["allocated"], before)
 
 
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+DELETERS = []  # stay, as a package may call one late
+
+
+def count_releases(capsule, released):
+    """Replaces the deleter of a capsule's tensor by one that notes the call in a list first."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    offset = 16 if name == b"dltensor_versioned" else 56  # of the deleter, as DLPack states it
+    place = ctypes.c_void_p.from_address(api.PyCapsule_GetPointer(capsule, name) + offset)
+    before = DELETER(place.value)
+
+    def delete(managed):
+        released.append(managed)
+        before(managed)
+    DELETERS.append(DELETER(delete))
+    place.value = ctypes.cast(DELETERS[-1], ctypes.c_void_p).value
+    return capsule
+
+
 def test_release_of_theirs(peer):
-    """An object between the peer's array and the tensor counts the releases."""
+    """An object between the peer's array and the tensor replaces the deleter by one that counts its calls."""
+    released = []
+
     class Lender:
         def __init__(self, array):
             self.array = array
 
         def __dlpack__(self, **kw):
-            return self.array.__dlpack__(**kw)
+            return count_releases(self.array.__dlpack__(**kw), released)
 
         def __dlpack_device__(self):
             return self.array.__dlpack_device__()
@@ -186,10 +212,11 @@ def test_release_of_theirs(peer):
     view = x[1]
     del x
     gc.collect()
-    same(view.tolist(), [3, 4, 5])
+    same([view.tolist(), released], [[3, 4, 5], []])
     del view
     bp.Device("cpu").synchronize()
     gc.collect()
+    same(len(released), 1)
     same(sys.getrefcount(array), references)
     try:
         gone = weakref.ref(array)
