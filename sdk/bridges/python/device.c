@@ -5,6 +5,7 @@
 #include <backplane/runtime.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int py_core_open(struct py_state *state)
 {
@@ -370,15 +371,22 @@ PyObject *py_device_names(PyObject *module, PyObject *unused)
 PyObject *py_synchronize_all(PyObject *module, PyObject *arg)
 {
     struct py_state *state = PyModule_GetState(module);
-    double seconds = PyFloat_AsDouble(arg);
+    double seconds = PyFloat_AsDouble(arg), end;
+    struct timespec now;
     PyObject *devices;
 
     if (seconds < 0 && PyErr_Occurred()) return NULL;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    end = (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + seconds;
     devices = PyDict_Values(state->devices);
     for (Py_ssize_t i = 0; devices && i < PyList_Size(devices); i++) {
         struct py_device *d = (struct py_device *)PyList_GetItem(devices, i);
         PyThreadState *thread = PyEval_SaveThread();
-        bp_device_synchronize_for(d->handle, (uint64_t)(seconds * 1e9));
+        double left;
+
+        clock_gettime(CLOCK_MONOTONIC, &now); /* one time limit for all devices */
+        left = end - ((double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+        bp_device_synchronize_for(d->handle, left > 0 ? (uint64_t)(left * 1e9) : 0);
         PyEval_RestoreThread(thread);
     }
     Py_XDECREF(devices);
