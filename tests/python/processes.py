@@ -303,6 +303,30 @@ print((x + 1).tolist())
 """, "[6.0]")
 
 
+def test_a_module_that_nothing_uses_is_collected():
+    says("""
+import gc, importlib.util, weakref
+path = bp._backplane.__file__
+kinds = ("Device", "Stream", "Event", "Tensor", "Graph", "Program", "Model", "Comm", "InvalidError")
+def load():
+    spec = importlib.util.spec_from_file_location("backplane._backplane", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module._set_host(bp._host)
+    return module
+for use in (lambda m: None, lambda m: m.Device("cpu"), lambda m: m._operators["add"](m.asarray([1.0]), 1),
+            lambda m: m.Graph("cpu").input("x", (2,))):
+    module = load()
+    parts = [weakref.ref(part) for part in (module, *(getattr(module, kind) for kind in kinds))]
+    use(module)
+    del module
+    for _ in range(3):
+        gc.collect()
+    print(sum(part() is not None for part in parts), end=" ")
+print((bp.asarray([1.0]) + 1).tolist())
+""", "0 0 0 0 [2.0]")
+
+
 def test_ranks_reduce():
     code = """
 import sys

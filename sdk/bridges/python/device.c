@@ -132,11 +132,12 @@ static void device_dealloc(PyObject *self)
     struct py_device *d = (struct py_device *)self;
     PyTypeObject *type = Py_TYPE(self);
 
+    PyObject_GC_UnTrack(self);
     if (d->state) {
         py_lane_finish(&d->lane);
         bp_device_destroy(d->handle);
     }
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -308,6 +309,7 @@ static PyGetSetDef device_getset[] = {
 static PyType_Slot device_slots[] = {
     {Py_tp_new, device_new},
     {Py_tp_dealloc, device_dealloc},
+    {Py_tp_traverse, py_visit_type},
     {Py_tp_repr, device_repr},
     {Py_tp_methods, device_methods},
     {Py_tp_getset, device_getset},
@@ -315,8 +317,8 @@ static PyType_Slot device_slots[] = {
                 "name gives the same object. None: the default device."},
     {0},
 };
-PyType_Spec py_device_spec = {"backplane.Device", sizeof(struct py_device), 0, Py_TPFLAGS_DEFAULT,
-                              device_slots};
+PyType_Spec py_device_spec = {"backplane.Device", sizeof(struct py_device), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, device_slots};
 
 /* ---- plugins ---- */
 

@@ -67,14 +67,27 @@ static int module_exec(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", BP_VERSION);
 }
 
+/* The module and its types refer to each other: without all of these references the collector would
+ * keep a module that nothing uses. */
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct py_state *state = PyModule_GetState(module);
+    PyTypeObject **type = (PyTypeObject **)&state->type;
 
     Py_VISIT(state->host);
     Py_VISIT(state->devices);
     Py_VISIT(state->operators);
-    Py_VISIT(state->type.tensor);
+    Py_VISIT(state->dtype_number);
+    Py_VISIT(state->dtype_name);
+    for (size_t i = 0; i < sizeof state->type / sizeof *type; i++) Py_VISIT(type[i]);
+    for (size_t i = 0; i < PY_STATUS_COUNT; i++) Py_VISIT(state->error_of[i]);
+    Py_VISIT(state->error);
+    return 0;
+}
+
+int py_visit_type(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
     return 0;
 }
 

@@ -137,6 +137,9 @@ PyObject *py_plugins(PyObject *module, PyObject *unused);
 PyObject *py_device_names(PyObject *module, PyObject *unused);
 PyObject *py_synchronize_all(PyObject *module, PyObject *arg);
 int py_core_open(struct py_state *state);
+/* Visits the type of an object: for the types whose objects the module itself holds (Device,
+ * Operator), so that the collector finds the cycle. A user holds the objects of other types. */
+int py_visit_type(PyObject *self, visitproc visit, void *arg);
 
 /* ---- stream.c ---- */
 extern PyType_Spec py_stream_spec, py_event_spec;

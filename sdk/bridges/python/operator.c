@@ -10,13 +10,14 @@ static void operator_dealloc(PyObject *self)
     struct py_operator *op = (struct py_operator *)self;
     PyTypeObject *type = Py_TYPE(self);
 
+    PyObject_GC_UnTrack(self);
     for (int i = 0; op->port && i < op->info->n_in; i++) Py_XDECREF(op->port[i]);
     for (int i = 0; op->attr && i < op->info->n_attr; i++) Py_XDECREF(op->attr[i]);
     free(op->port);
     free(op->attr);
     free(op->port_attr);
     free(op->doc);
-    PyObject_Free(self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
@@ -133,8 +134,10 @@ PyObject *py_call_name(struct py_state *state, const char *name, PyObject *const
 
 static PyType_Slot operator_slots[] = {
     {Py_tp_dealloc, operator_dealloc},
+    {Py_tp_traverse, py_visit_type},
     {0},
 };
 PyType_Spec py_operator_spec = {"backplane._Operator", sizeof(struct py_operator), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                    Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 operator_slots};
