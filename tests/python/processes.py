@@ -382,5 +382,46 @@ print(sorted(found.items()))
 """, "[(0, 6.0), (1, 6.0), (2, 6.0)]")
 
 
+def test_threads_share_a_communicator():
+    says("""
+import threading
+name, comms = bp.comm_id(), [None, None]
+x, y, set_by_other = bp.asarray([1.0, 2.0]), bp.empty(2), threading.Event()
+def start(function, *args):
+    thread = threading.Thread(target=function, args=args)
+    thread.start()
+    return thread
+def join(k):
+    comms[k] = bp.Comm(name, k, 2, "cpu")
+    comms[k].set_timeout(20)
+def receive():
+    with bp.Stream("cpu"):
+        comms[0].recv(y, 1)
+def set_timeout():
+    comms[0].set_timeout(10)
+    set_by_other.set()
+for thread in [start(join, k) for k in range(2)]:
+    thread.join()
+receiver = start(receive)
+threading.Event().wait(0.2)  # it waits for the message now
+setter = start(set_timeout)
+print(set_by_other.wait(0.3))  # waits for the call of the other thread
+with bp.Stream("cpu"):
+    comms[1].send(x, 0)
+for thread in (receiver, setter):
+    thread.join()
+print(y.tolist(), set_by_other.is_set())
+for wrong in ((name, -1, 2), (name, 2**32, 2), (name * 100, 0, 2)):
+    try:
+        bp.Comm(*wrong)
+    except ValueError:
+        print("refused")
+try:
+    comms[0].send(bp.asarray([1.0]), 2**32 + 1)
+except ValueError as error:
+    print(error)
+""", "False\n[1.0, 2.0] True\nrefused\nrefused\nrefused\nrank: 4294967297 is no number of ranks")
+
+
 if __name__ == "__main__":
     sys.exit(tap.main(globals()))

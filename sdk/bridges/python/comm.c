@@ -8,6 +8,7 @@ struct py_comm {
     PyObject_HEAD struct py_state *state;
     struct bp_comm *handle;
     PyObject *device;
+    struct py_lane lane; /* the library wants the calls on a communicator one after another */
 };
 
 PyObject *py_comm_id(PyObject *module, PyObject *unused)
@@ -26,8 +27,9 @@ static PyObject *comm_wrap(struct py_state *state, struct bp_comm *handle, PyObj
 {
     struct py_comm *c = (struct py_comm *)PyType_GenericAlloc(state->type.comm, 0);
 
-    if (!c) {
+    if (!c || py_lane_init(&c->lane, NULL)) {
         bp_comm_destroy(handle);
+        Py_XDECREF((PyObject *)c);
         return NULL;
     }
     c->state = state;
@@ -49,19 +51,39 @@ static PyObject *comm_join(struct py_state *state, PyObject *device, const struc
     return status ? py_fail(state, status) : comm_wrap(state, handle, device);
 }
 
+static int comm_number(PyObject *value, const char *what, unsigned *out)
+{
+    long number = PyLong_AsLong(value);
+
+    if (number == -1 && PyErr_Occurred()) return -1;
+    if (number < 0 || number >= (long)INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s: %R is no number of ranks", what, value);
+        return -1;
+    }
+    *out = (unsigned)number;
+    return 0;
+}
+
 static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
     static char *words[] = {"id", "rank", "size", "device", NULL};
     struct py_state *state = PyType_GetModuleState(type);
-    PyObject *device = NULL, *result;
+    PyObject *device = NULL, *number[2] = {0}, *result;
     struct bp_comm_id id = {{0}};
     unsigned rank = 0, size = 0;
     const char *text = NULL;
     enum bp_status status = BP_OK;
     uint32_t job_rank, job_size;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|zIIO:Comm", words, &text, &rank, &size, &device))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|zOOO:Comm", words, &text, &number[0],
+                                     &number[1], &device) ||
+        (number[0] && comm_number(number[0], "rank", &rank)) ||
+        (number[1] && comm_number(number[1], "size", &size)))
         return NULL;
+    if (text && strlen(text) >= sizeof id.text) {
+        PyErr_SetString(PyExc_ValueError, "this is no id of a communicator: it is too long");
+        return NULL;
+    }
     if (text) snprintf(id.text, sizeof id.text, "%s", text);
     else {
         status = bp_comm_id_of_job(&id, &job_rank, &job_size);
@@ -82,6 +104,7 @@ static void comm_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     bp_comm_destroy(c->handle);
+    if (c->state) py_lane_finish(&c->lane);
     Py_XDECREF(c->device);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -126,8 +149,7 @@ static int comm_read(struct comm_call *call, PyObject *args, const char *letters
             call->reduction = BP_REDUCE_SUM;
             if (value != Py_None && comm_reduction(value, &call->reduction)) return -1;
         } else if (*letter == 'n') {
-            call->rank = value == Py_None ? 0 : (unsigned)PyLong_AsUnsignedLong(value);
-            if (PyErr_Occurred()) return -1;
+            if (value != Py_None && comm_number(value, "rank", &call->rank)) return -1;
         } else if (value != Py_None && !py_tensor_is(call->c->state, value)) {
             PyErr_Format(PyExc_TypeError, "expected a Tensor, got %R", value);
             return -1;
@@ -151,7 +173,9 @@ static PyObject *comm_run(PyObject *self, PyObject *args, const char *letters,
     if (comm_read(&call, args, letters)) return NULL;
     lane = py_lane_of(call.c->state, call.c->device);
     hold = py_lane_take(lane, true);
+    if (hold.lane) pthread_mutex_lock(&call.c->lane.lock); /* two threads may have two streams */
     status = run(&call, lane->stream);
+    if (hold.lane) pthread_mutex_unlock(&call.c->lane.lock);
     py_lane_leave(&hold);
     if (status) return py_fail(call.c->state, status);
     Py_RETURN_NONE;
@@ -272,13 +296,13 @@ static PyObject *comm_split(PyObject *self, PyObject *args)
     struct py_comm *c = (struct py_comm *)self;
     struct bp_comm *part = NULL;
     long long color, key = 0;
-    PyThreadState *thread;
+    struct py_hold hold;
     enum bp_status status;
 
     if (!PyArg_ParseTuple(args, "L|L:split", &color, &key)) return NULL;
-    thread = PyEval_SaveThread();
+    hold = py_lane_take(&c->lane, true);
     status = bp_comm_split(c->handle, color, key, &part);
-    PyEval_RestoreThread(thread);
+    py_lane_leave(&hold);
     if (status) return py_fail(c->state, status);
     if (part) return comm_wrap(c->state, part, c->device);
     Py_RETURN_NONE;
@@ -287,7 +311,7 @@ static PyObject *comm_split(PyObject *self, PyObject *args)
 static PyObject *comm_abort(PyObject *self, PyObject *unused)
 {
     struct py_comm *c = (struct py_comm *)self;
-    enum bp_status status = bp_comm_abort(c->handle);
+    enum bp_status status = bp_comm_abort(c->handle); /* no lock: for a call in progress */
 
     (void)unused;
     if (status) return py_fail(c->state, status);
@@ -298,11 +322,14 @@ static PyObject *comm_set_timeout(PyObject *self, PyObject *seconds)
 {
     struct py_comm *c = (struct py_comm *)self;
     double value = PyFloat_AsDouble(seconds);
+    struct py_hold hold;
     enum bp_status status;
 
     if (PyErr_Occurred()) return NULL;
+    hold = py_lane_take(&c->lane, true);
     status = bp_comm_set_timeout(c->handle,
                                  value < 0 || value > 1e9 ? UINT64_MAX : (uint64_t)(value * 1e9));
+    py_lane_leave(&hold);
     if (status) return py_fail(c->state, status);
     Py_RETURN_NONE;
 }
