@@ -344,7 +344,8 @@ def test_streams_and_events():
         stream.resume()
         same((x + 1).tolist(), [22, 23])
     stream.synchronize(1.0)
-    raises(ValueError, bp.Stream, "cpu", "fast")
+    for word in ("fast", "a", "i", "asynchronous"):
+        raises(ValueError, bp.Stream, "cpu", word, has="expected")
     raises(RuntimeError, stream.__exit__, None, None, None)
 
 

@@ -148,6 +148,32 @@ print((bp.asarray([1.0]) + 1).tolist())
 """, "[2.0]")
 
 
+def test_an_interrupt_ends_a_wait():
+    says("""
+import os, signal, threading, time
+stream, event = bp.Stream("cpu", "async"), bp.Event("cpu")
+a, b = bp.ops.uniform((1000, 1000)), bp.empty((1000, 1000))
+with stream:
+    for _ in range(4000):
+        bp.ops.matmul(a, a, out=b)
+    event.record(stream)
+for wait in (stream.synchronize, bp.Device("cpu").synchronize, event.wait, lambda: stream.synchronize(1000.0)):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    try:
+        wait()
+        print("no interrupt")
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - start < 10)
+for wait in (stream.synchronize, event.wait):
+    try:
+        wait(0.25)
+    except bp.TimeoutError:
+        print("timeout")
+stream.cancel()
+""", "interrupted True\n" * 4 + "timeout\ntimeout")
+
+
 def test_no_plugin_is_an_exception_that_says_why():
     with tempfile.TemporaryDirectory() as folder:
         says("""

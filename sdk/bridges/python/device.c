@@ -212,16 +212,18 @@ static PyObject *device_memory(PyObject *self, PyObject *unused)
                          "limit", (unsigned long long)m.limit, "live", (unsigned long long)m.live);
 }
 
+static enum bp_status device_wait_for(void *device, uint64_t timeout_ns)
+{
+    return timeout_ns == UINT64_MAX ? bp_device_synchronize(device)
+                                    : bp_device_synchronize_for(device, timeout_ns);
+}
+
 static PyObject *device_synchronize(PyObject *self, PyObject *unused)
 {
     struct py_device *d = (struct py_device *)self;
-    PyThreadState *thread = PyEval_SaveThread();
-    enum bp_status status = bp_device_synchronize(d->handle);
 
     (void)unused;
-    PyEval_RestoreThread(thread);
-    py_ledger_release(d->state->ledger);
-    if (status) return py_fail(d->state, status);
+    if (py_wait(d->state, device_wait_for, d->handle, -1)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -147,6 +147,13 @@ PyObject *py_stream_default(struct py_state *state, PyObject *device);
 /* Makes a Stream of a handle that stays the caller's. */
 PyObject *py_stream_over(struct py_state *state, PyObject *device, struct bp_stream *handle);
 
+/* ---- wait.c ---- */
+/* Waits without the GIL until wait(what, ...) returns another status than BP_ERR_TIMEOUT, but for
+ * seconds at most, or as long as the library waits if they are below 0. Handlers of signals run
+ * meanwhile, and their exceptions end the wait. Returns 0, or -1 with an exception. */
+int py_wait(struct py_state *state, enum bp_status (*wait)(void *what, uint64_t timeout_ns),
+            void *what, double seconds);
+
 /* ---- foreign.c ---- */
 PyObject *py_foreign_tensor(PyObject *module, PyObject *number);
 PyObject *py_foreign_stream(PyObject *module, PyObject *number);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: streams, which select the stream of later calls in a `with` block, and events. */
 #include "module.h"
-
-static uint64_t timeout_of(double seconds)
-{
-    return seconds < 0 || seconds > 1e9 ? UINT64_MAX : (uint64_t)(seconds * 1e9);
-}
+#include <string.h>
 
 static struct py_stream *stream_alloc(struct py_state *state, PyObject *device)
 {
@@ -49,8 +45,8 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     uint32_t flags = 0;
 
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|Os:Stream", words, &device, &kind)) return NULL;
-    if (*kind == 'i') flags = BP_STREAM_INLINE;
-    else if (*kind == 'a') flags = BP_STREAM_ASYNC;
+    if (!strcmp(kind, "inline")) flags = BP_STREAM_INLINE;
+    else if (!strcmp(kind, "async")) flags = BP_STREAM_ASYNC;
     else if (*kind) {
         PyErr_SetString(PyExc_ValueError, "kind: expected \"inline\" or \"async\"");
         return NULL;
@@ -106,21 +102,20 @@ static PyObject *stream_exit(PyObject *self, PyObject *unused)
     return py_scope_leave(((struct py_stream *)self)->state, self);
 }
 
+static enum bp_status stream_wait_for(void *stream, uint64_t timeout_ns)
+{
+    return timeout_ns == UINT64_MAX ? bp_stream_synchronize(stream)
+                                    : bp_stream_synchronize_for(stream, timeout_ns);
+}
+
 static PyObject *stream_synchronize(PyObject *self, PyObject *args)
 {
     struct py_stream *s = (struct py_stream *)self;
     double seconds = -1;
-    PyThreadState *thread;
-    enum bp_status status;
 
     if (!PyArg_ParseTuple(args, "|d:synchronize", &seconds)) return NULL;
-    thread = PyEval_SaveThread(); /* without the lane: another thread may cancel the stream */
-    status = seconds < 0 ? bp_stream_synchronize(s->lane->stream)
-                         : bp_stream_synchronize_for(s->lane->stream, timeout_of(seconds));
-    PyEval_RestoreThread(thread);
-    if (status) py_fail(s->state, status); /* reads the message before deleters run */
-    py_ledger_release(s->state->ledger);
-    if (status) return NULL;
+    /* Without the lane: another thread may cancel the stream. */
+    if (py_wait(s->state, stream_wait_for, s->lane->stream, seconds)) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -229,20 +224,18 @@ static PyObject *pyevent_query(PyObject *self, PyObject *unused)
     return PyBool_FromLong(!status);
 }
 
+static enum bp_status event_wait_for(void *event, uint64_t timeout_ns)
+{
+    return bp_event_wait(event, timeout_ns);
+}
+
 static PyObject *pyevent_wait(PyObject *self, PyObject *args)
 {
     struct py_event *e = (struct py_event *)self;
     double seconds = -1;
-    PyThreadState *thread;
-    enum bp_status status;
 
     if (!PyArg_ParseTuple(args, "|d:wait", &seconds)) return NULL;
-    thread = PyEval_SaveThread();
-    status = bp_event_wait(e->handle, timeout_of(seconds));
-    PyEval_RestoreThread(thread);
-    if (status) py_fail(e->state, status);
-    py_ledger_release(e->state->ledger);
-    if (status) return NULL;
+    if (py_wait(e->state, event_wait_for, e->handle, seconds)) return NULL;
     Py_RETURN_NONE;
 }
 
