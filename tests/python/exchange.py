@@ -243,7 +243,17 @@ def test_numpy_conversions(peer):
     same(bp.asarray(numpy.arange(6).reshape(2, 3).T).tolist(), [[0, 3], [1, 4], [2, 5]])
     same(bp.asarray([1, 2], numpy.float32).dtype, "f32")
     same(bp.ops.cast(x, to=numpy.dtype("int32")).dtype, "i32")
-    raises(TypeError, bp.asarray, numpy.array(["a"]))
+    for array in (numpy.array(["a"]), numpy.array([1.0], numpy.longdouble), numpy.longdouble(1), numpy.array([1, None]),
+                  numpy.array([1], "M8[s]")):
+        raises(TypeError, bp.asarray, array, has="astype()")
+    for form in (">f8", ">i4", ">f2", ">c8"):
+        swapped = bp.asarray(numpy.array([1, 2], form))
+        same([swapped.dtype, swapped.tolist()], [bp.asarray([1], numpy.dtype(form)).dtype, [1, 2]])
+    same([bp.asarray([numpy.bool_(True), False]).dtype, bp.asarray([numpy.complex64(2j)]).tolist()], ["bool", [2j]])
+    same([bp.asarray([numpy.int8(1), 2]).dtype, bp.asarray([numpy.float64(1)]).dtype], ["i64", "f32"])
+    same(bp.asarray([numpy.array([1, 2], "i4"), numpy.array([3, 4], "i4")]).dtype, "i64")
+    same([x.to(numpy.float64).dtype, x.to(numpy.dtype("f8")).dtype], ["f64", "f64"])
+    raises(TypeError, x.to, numpy.str_)
     same((x + numpy.ones((2, 3), "f4")).tolist(), [[5, 2, 3], [4, 5, 6]])
 
 

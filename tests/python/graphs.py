@@ -49,6 +49,19 @@ def test_a_with_block_records_calls_without_symbols():
     same((bp.asarray([1.0]) + 1).tolist(), [2])
 
 
+def test_conversions_in_a_with_block_are_not_recorded():
+    graph = bp.Graph()
+    small = bp.asarray([1.5, 2.0], "bf16")
+    with graph:
+        same([small.tolist(), "1.5, 2.0" in repr(small), small[1].item()], [[1.5, 2.0], True, 2.0])
+        made = bp.asarray([0.5], "bf16")
+        same([made.graph, made.tolist(), bp.asarray(made, "f64").graph], [None, [0.5], None])
+        same(ops.cast(small, to="f32").graph is graph, True)
+        with bp.Stream("cpu"):
+            same(bp.asarray([0.5], "bf16").tolist(), [0.5])
+    same([op for _, op in graph.nodes()], ["cast"])
+
+
 def test_constants_of_graphs_are_copies():
     graph = bp.Graph()
     numbers = array.array("f", [1, 2])

@@ -111,19 +111,38 @@ static PyObject *tensor_of_dlpack(struct py_state *state, PyObject *what, PyObje
     return copy;
 }
 
+/* A tensor of an array in a format that neither DLPack nor the buffer protocol describes: of a copy
+ * that its package makes. Returns NULL without an exception if the object is no array. */
+static PyObject *tensor_of_array(struct py_state *state, PyObject *what, PyObject *device)
+{
+    PyObject *found = PyObject_CallMethod(state->host, "plain_array", "O", what);
+    PyObject *tensor = NULL, *result = NULL, *dtype;
+
+    if (found && found != Py_None) {
+        tensor = tensor_of_buffer(state, PyTuple_GetItem(found, 0), device, PY_MUST_COPY);
+        dtype = PyTuple_GetItem(found, 1);
+        result = tensor && dtype != Py_None ? py_cast(state, tensor, dtype) : tensor;
+        if (result == tensor) Py_XINCREF(result);
+    }
+    Py_XDECREF(tensor);
+    Py_XDECREF(found);
+    return result;
+}
+
 PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, PyObject *device,
                          enum py_share share)
 {
     PyObject *result;
-    bool dlpack;
+    bool dlpack, array;
 
     if (py_tensor_is(state, what)) return tensor_of_tensor((struct py_tensor *)what, device, share);
-    if (PyFloat_Check(what) || PyLong_Check(what))
+    if (share != PY_MUST_SHARE && (PyFloat_Check(what) || PyLong_Check(what)))
         return py_tensor_of_list(state, what, like, device);
     dlpack = PyObject_HasAttrString(what, "__dlpack__");
+    array = dlpack || PyObject_HasAttrString(what, "astype");
     if (PyObject_CheckBuffer(what)) {
         result = tensor_of_buffer(state, what, device, share);
-        if (result || !dlpack) return result;
+        if (result || !array) return result;
         PyErr_Clear();
     }
     if (dlpack) {
@@ -133,6 +152,10 @@ PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, 
     if (share == PY_MUST_SHARE) {
         PyErr_Format(PyExc_BufferError, "%R has no memory to share", what);
         return NULL;
+    }
+    if (!PyList_Check(what) && !PyTuple_Check(what)) {
+        result = tensor_of_array(state, what, device);
+        if (result || PyErr_Occurred()) return result;
     }
     return py_tensor_of_list(state, what, like, device);
 }
@@ -144,16 +167,47 @@ PyObject *py_tensor_input(struct py_state *state, PyObject *what, uint32_t like,
     return py_tensor_from(state, what, like, device, copies ? PY_MUST_COPY : PY_MAY_SHARE);
 }
 
+PyObject *py_cast(struct py_state *state, PyObject *tensor, PyObject *dtype)
+{
+    PyObject *current = py_scope_current(state), *stream = NULL, *entered = NULL, *result = NULL;
+    struct py_tensor *t = (struct py_tensor *)tensor;
+
+    if (current && Py_TYPE(current) == state->type.graph && !t->symbolic) {
+        stream = py_stream_default(state, t->owner);
+        entered = stream ? py_scope_enter(state, stream) : NULL;
+        if (!entered) goto done;
+    }
+    result = PyObject_CallMethod(state->host, "cast", "OO", tensor, dtype);
+done:
+    if (entered) Py_XDECREF(py_scope_leave(state, stream));
+    Py_XDECREF(entered);
+    Py_XDECREF(stream);
+    return result;
+}
+
+PyObject *py_cast_now(PyObject *module, PyObject *args)
+{
+    struct py_state *state = PyModule_GetState(module);
+    PyObject *tensor, *dtype;
+
+    if (!PyArg_ParseTuple(args, "O!O:_cast", state->type.tensor, &tensor, &dtype)) return NULL;
+    return py_cast(state, tensor, dtype);
+}
+
 /* Converts a tensor to a dtype, unless it has the dtype; takes it over. */
-static PyObject *tensor_cast(struct py_state *state, PyObject *tensor, PyObject *dtype)
+static PyObject *tensor_cast(struct py_state *state, PyObject *tensor, PyObject *dtype,
+                             enum py_share share)
 {
     uint32_t number;
-    PyObject *result;
+    PyObject *name, *result = NULL;
 
     if (!tensor || dtype == Py_None) return tensor;
     if (py_dtype_find(state, dtype, &number)) Py_CLEAR(tensor);
     if (!tensor || ((struct py_tensor *)tensor)->dtype == number) return tensor;
-    result = PyObject_CallMethod(state->host, "cast", "OO", tensor, dtype);
+    name = py_dtype_name(state, number);
+    if (share != PY_MUST_SHARE) result = name ? py_cast(state, tensor, name) : NULL;
+    else PyErr_SetString(PyExc_BufferError, "another dtype needs a copy");
+    Py_XDECREF(name);
     Py_DECREF(tensor);
     return result;
 }
@@ -170,14 +224,18 @@ PyObject *py_asarray(PyObject *module, PyObject *args, PyObject *kw)
                                      &copy))
         return NULL;
     if (dtype != Py_None && py_dtype_find(state, dtype, &like)) return NULL;
-    if (copy != Py_None) share = PyObject_IsTrue(copy) ? PY_MUST_COPY : PY_MUST_SHARE;
+    if (copy != Py_None) {
+        int copies = PyObject_IsTrue(copy);
+        if (copies < 0) return NULL;
+        share = copies ? PY_MUST_COPY : PY_MUST_SHARE;
+    }
     if ((!device || device == Py_None) && py_tensor_is(state, what) &&
         !((struct py_tensor *)what)->symbolic) {
         device = ((struct py_tensor *)what)->owner;
         Py_INCREF(device);
     } else device = py_device_of(state, device);
     if (!device) return NULL;
-    result = tensor_cast(state, py_tensor_from(state, what, like, device, share), dtype);
+    result = tensor_cast(state, py_tensor_from(state, what, like, device, share), dtype, share);
     Py_DECREF(device);
     return result;
 }

@@ -238,23 +238,26 @@ PyObject *py_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
 {
     static char *words[] = {"", "device", "copy", NULL};
     struct py_state *state = PyModule_GetState(module);
-    PyObject *what, *device = Py_None, *copy = Py_None, *tensor, *to, *result;
+    PyObject *what, *device = Py_None, *copy = Py_None, *tensor, *to, *result = NULL;
+    int copies;
 
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OO:from_dlpack", words, &what, &device, &copy))
         return NULL;
+    copies = copy == Py_None ? -1 : PyObject_IsTrue(copy);
+    if (PyErr_Occurred()) return NULL;
     tensor = py_dlpack_import(state, what, NULL);
-    if (!tensor || (device == Py_None && copy != Py_True)) return tensor;
+    if (!tensor || (device == Py_None && copies != 1)) return tensor;
     if (device == Py_None) {
         to = ((struct py_tensor *)tensor)->owner;
         Py_INCREF(to);
     } else to = py_device_of(state, device);
-    if (to && to == ((struct py_tensor *)tensor)->owner && copy != Py_True) {
+    if (to && to == ((struct py_tensor *)tensor)->owner && copies != 1) {
         Py_DECREF(to);
         return tensor;
     }
-    if (to && copy == Py_False)
+    if (to && !copies)
         PyErr_SetString(PyExc_BufferError, "the memory is of another device: it must be copied");
-    result = to && copy != Py_False ? py_tensor_copied((struct py_tensor *)tensor, to) : NULL;
+    else if (to) result = py_tensor_copied((struct py_tensor *)tensor, to);
     Py_XDECREF(to);
     Py_DECREF(tensor);
     return result;

@@ -31,6 +31,9 @@ static const struct {
     {"bool_", BP_BOOL},
     {"float8_e4m3fn", BP_F8E4M3},
     {"float8_e5m2", BP_F8E5M2},
+    {"float8_e4m3fnuz", BP_F8E4M3FNUZ},
+    {"float8_e5m2fnuz", BP_F8E5M2FNUZ},
+    {"float8_e8m0fnu", BP_F8E8M0},
 };
 
 static const char *const dtype_format[] = {

@@ -53,29 +53,74 @@ static int elements_shape(struct elements *e, PyObject *what)
     return 0;
 }
 
+/* The kind of a number of numpy, which its dtype states by a letter: 0 bool, 3 complex; -1: another
+ * one, or no number of numpy. */
+static int element_kind_stated(PyObject *item)
+{
+    PyObject *dtype = PyObject_GetAttrString(item, "dtype");
+    PyObject *kind = dtype ? PyObject_GetAttrString(dtype, "kind") : NULL;
+    int result = -1;
+
+    PyErr_Clear();
+    if (kind && PyUnicode_Check(kind) && PyUnicode_GetLength(kind) == 1) {
+        Py_UCS4 letter = PyUnicode_ReadChar(kind, 0);
+        result = letter == 'b' ? 0 : letter == 'c' ? 3 : -1;
+    }
+    Py_XDECREF(dtype);
+    Py_XDECREF(kind);
+    return result;
+}
+
+static int element_kind(PyObject *item)
+{
+    int stated;
+
+    if (PyBool_Check(item)) return 0;
+    if (PyLong_Check(item)) return 1;
+    if (PyFloat_Check(item)) return 2;
+    if (PyComplex_Check(item)) return 3;
+    stated = element_kind_stated(item);
+    return stated >= 0 ? stated : PyIndex_Check(item) ? 1 : 2;
+}
+
+static void element_read_complex(PyObject *item, double *at)
+{
+    PyObject *number = PyObject_CallFunctionObjArgs((PyObject *)&PyComplex_Type, item, NULL);
+
+    if (!number) return;
+    at[0] = PyComplex_RealAsDouble(number);
+    at[1] = PyComplex_ImagAsDouble(number);
+    Py_DECREF(number);
+}
+
+static void element_read_integer(struct elements *e, PyObject *item, double *at)
+{
+    PyObject *number = PyNumber_Index(item);
+
+    e->integer[e->used] = number ? PyLong_AsLongLong(number) : -1;
+    if (PyErr_Occurred() && number) { /* above 2^63: of a u64 */
+        PyErr_Clear();
+        e->integer[e->used] = (int64_t)PyLong_AsUnsignedLongLong(number);
+        e->huge = true;
+        at[0] = (double)(uint64_t)e->integer[e->used];
+    } else {
+        e->negative = e->negative || e->integer[e->used] < 0;
+        at[0] = (double)e->integer[e->used];
+    }
+    Py_XDECREF(number);
+}
+
 static int element_read(struct elements *e, PyObject *item)
 {
     double *at = &e->at[2 * e->used];
-    int kind = PyBool_Check(item) ? 0 : PyLong_Check(item) || PyIndex_Check(item) ? 1 : 2;
+    int kind = element_kind(item);
 
-    if (PyComplex_Check(item)) {
-        kind = 3;
-        at[0] = PyComplex_RealAsDouble(item);
-        at[1] = PyComplex_ImagAsDouble(item);
-    } else if (kind < 2) {
-        PyObject *number = PyNumber_Index(item);
-        e->integer[e->used] = number ? PyLong_AsLongLong(number) : -1;
-        if (PyErr_Occurred() && number) { /* above 2^63: of a u64 */
-            PyErr_Clear();
-            e->integer[e->used] = (int64_t)PyLong_AsUnsignedLongLong(number);
-            e->huge = true;
-            at[0] = (double)(uint64_t)e->integer[e->used];
-        } else {
-            e->negative = e->negative || e->integer[e->used] < 0;
-            at[0] = (double)e->integer[e->used];
-        }
-        Py_XDECREF(number);
-    } else at[0] = PyFloat_AsDouble(item);
+    switch (kind) {
+    case 0: at[0] = (double)(e->integer[e->used] = PyObject_IsTrue(item)); break;
+    case 1: element_read_integer(e, item, at); break;
+    case 2: at[0] = PyFloat_AsDouble(item); break;
+    default: element_read_complex(item, at);
+    }
     if (PyErr_Occurred()) return -1;
     if (kind > e->kind) e->kind = kind;
     e->used++;
@@ -188,7 +233,7 @@ static PyObject *elements_tensor(struct py_state *state, struct elements *e, uin
     tensor = py_tensor_wrap(state, handle, device);
     if (!tensor || !foreign) return tensor;
     name = py_dtype_name(state, dtype);
-    result = name ? PyObject_CallMethod(state->host, "cast", "OO", tensor, name) : NULL;
+    result = name ? py_cast(state, tensor, name) : NULL;
     Py_XDECREF(name);
     Py_DECREF(tensor);
     return result;

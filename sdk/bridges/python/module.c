@@ -220,6 +220,7 @@ static PyMethodDef module_methods[] = {
     {"comm_id", py_comm_id, METH_NOARGS,
      "comm_id()\n--\n\nMakes the id of a communicator, for all of its ranks."},
     {"_einsum_labels", module_einsum_labels, METH_O, NULL},
+    {"_cast", py_cast_now, METH_VARARGS, NULL},
     {"_set_host", module_set_host, METH_O, NULL},
     {"_after_fork", module_after_fork, METH_NOARGS, NULL},
     {"_synchronize_all", py_synchronize_all, METH_O, NULL},

@@ -220,6 +220,10 @@ PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, 
 /* The same for an input of a call: memory of others is copied if the call returns before it has
  * read it. */
 PyObject *py_tensor_input(struct py_state *state, PyObject *what, uint32_t like, PyObject *device);
+/* A tensor of another dtype, also in a `with` block of a graph, which records no call for it unless
+ * the tensor is symbolic. dtype: a name. The tensor itself if it has the dtype. */
+PyObject *py_cast(struct py_state *state, PyObject *tensor, PyObject *dtype);
+PyObject *py_cast_now(PyObject *module, PyObject *args);
 PyObject *py_asarray(PyObject *module, PyObject *args, PyObject *kw);
 PyObject *py_empty(PyObject *module, PyObject *args, PyObject *kw);
 

@@ -432,6 +432,23 @@ PyObject *py_tensor_copied(struct py_tensor *t, PyObject *device)
     return copy;
 }
 
+/* Converts to the dtype that an object of another package stands for. */
+static PyObject *tensor_to_foreign(struct py_tensor *t, PyObject *what)
+{
+    PyObject *name, *result;
+    uint32_t dtype;
+
+    if (py_dtype_find(t->state, what, &dtype)) {
+        PyErr_Format(PyExc_TypeError, "to(): expected a device or a dtype, got %R", what);
+        return NULL;
+    }
+    name = py_dtype_name(t->state, dtype);
+    if (!name) return NULL;
+    result = PyObject_CallMethod(t->state->host, "cast", "OO", (PyObject *)t, name);
+    Py_DECREF(name);
+    return result;
+}
+
 static PyObject *tensor_to(PyObject *self, PyObject *what)
 {
     struct py_tensor *t = (struct py_tensor *)self;
@@ -442,6 +459,8 @@ static PyObject *tensor_to(PyObject *self, PyObject *what)
         if (number) return PyObject_CallMethod(t->state->host, "cast", "OO", self, what);
         if (PyErr_Occurred()) return NULL;
     }
+    if (!PyUnicode_Check(what) && Py_TYPE(what) != t->state->type.device)
+        return tensor_to_foreign(t, what);
     device = py_device_of(t->state, what);
     if (!device) return NULL;
     if (device == t->owner) Py_INCREF(result);

@@ -13,6 +13,8 @@ NUMPY = {"bool": "?", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "
          "u64": "u8", "f16": "f2", "f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16"}
 ML_DTYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0fnu",
              "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2fnuz": "float8_e5m2fnuz"}
+PLAIN = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
+         "float64", "complex64", "complex128")  # names of numpy
 Port = None  # a class, made when a model is loaded
 SHOWN = 64  # elements that repr() shows
 
@@ -62,7 +64,7 @@ def readable(tensor):
     """(tensor, dtype) whose bytes Python has a format for: of types that Python lacks, as f32."""
     if tensor.dtype in FORMATS:
         return tensor, tensor.dtype
-    return cast(tensor, "f32"), "f32"
+    return _backplane._cast(tensor, "f32"), "f32"
 
 
 def flat_list(tensor):
@@ -107,6 +109,20 @@ def repr_of(tensor):
         except _backplane.Error:
             pass  # of a device that is lost the description is left
     return f"<backplane.Tensor {head}>"
+
+
+def plain_array(x):
+    """(array, dtype) of an array that neither DLPack nor the buffer protocol describes to us: a copy in the byte order
+    of the machine, or, of the small float types, as f32, which is then cast to dtype. None: x is no array."""
+    dtype = getattr(x, "dtype", None)
+    name = getattr(dtype, "name", None)
+    if not isinstance(name, str) or not hasattr(x, "astype"):
+        return None
+    if name not in _backplane._dtype_numbers:
+        raise TypeError(f"no tensor has the dtype of an array of {dtype}: convert it with astype()")
+    if name in PLAIN:
+        return x.astype(dtype.newbyteorder("=")), None
+    return x.astype("float32"), name
 
 
 def numpy_dtype(name):
