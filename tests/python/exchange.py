@@ -252,6 +252,8 @@ def test_numpy_conversions(peer):
     same([bp.asarray([numpy.bool_(True), False]).dtype, bp.asarray([numpy.complex64(2j)]).tolist()], ["bool", [2j]])
     same([bp.asarray([numpy.int8(1), 2]).dtype, bp.asarray([numpy.float64(1)]).dtype], ["i64", "f32"])
     same(bp.asarray([numpy.array([1, 2], "i4"), numpy.array([3, 4], "i4")]).dtype, "i64")
+    wide = x[0].expand(4, 3)
+    same([wide.numpy().flags.writeable, x.numpy().flags.writeable], [False, True])
     same([x.to(numpy.float64).dtype, x.to(numpy.dtype("f8")).dtype], ["f64", "f64"])
     raises(TypeError, x.to, numpy.str_)
     same((x + numpy.ones((2, 3), "f4")).tolist(), [[5, 2, 3], [4, 5, 6]])

@@ -145,6 +145,23 @@ def test_operators_of_python():
     same((matrix() @ matrix().T).tolist(), [[14, 32], [32, 77]])
     same(x == None, False)  # noqa: E711
     raises(TypeError, lambda: n + 1.5)
+    raises(TypeError, lambda: n + "text")
+    raises(TypeError, lambda: n < object())
+    same([n == object(), n != "text"], [False, True])
+
+    class Symbol:
+        """An operand with operators of its own."""
+
+        def __radd__(self, other):
+            return "added", other
+
+        def __gt__(self, other):
+            return "compared", other
+
+        def __rpow__(self, other):
+            return "raised", other
+    same([(n + Symbol())[0], (n < Symbol())[0], (n ** Symbol())[0]], ["added", "compared", "raised"])
+    raises(TypeError, lambda: Symbol() + n)
     same([float(x[0]), int(x[2]), bool(x[1]), len(x)], [1.0, 3, True, 3])
     raises(TypeError, bool, x)
     raises(TypeError, len, x[0])
@@ -165,6 +182,7 @@ def test_buffers_are_lent_without_a_copy():
     gc.collect()
     same(view[0, 1], 2)
     same(memoryview(bp.asarray([1.0]).freeze()).readonly, True)
+    same([memoryview(t).readonly for t in (bp.empty((1, 2)).expand(3, 2), bp.empty((1, 2)).expand(1, 2))], [True, False])
 
 
 def test_buffers_are_taken_without_a_copy():
@@ -202,7 +220,11 @@ def test_capsules_go_round_without_a_copy():
         assert bp.from_dlpack(x, copy=copy).address != x.address
     small = bp.from_dlpack(bp.asarray([1.0], "f8e5m2"))
     same([small.dtype, small.tolist()], ["f8e5m2", [1.0]])
-    raises(BufferError, x.__dlpack__, dl_device=(2, 0))
+    for device in ((2, 0), (1, 1), (1, -1)):
+        raises(BufferError, x.__dlpack__, dl_device=device)
+    for device in (1, [1, 0], "cpu", (1,), (1, "0")):
+        raises(TypeError, x.__dlpack__, dl_device=device)
+    assert "versioned" in repr(x.__dlpack__(dl_device=(1, 0), max_version=(1, 0), copy=True))
 
     class Used:
         """An exporter that returns one capsule twice."""

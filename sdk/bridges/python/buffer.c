@@ -22,6 +22,13 @@ static int tensor_map(struct py_tensor *t, void **out_data)
     return status ? -1 : 0;
 }
 
+bool py_info_overlaps(const struct bp_tensor_info *info)
+{
+    for (uint32_t i = 0; i < info->rank; i++)
+        if (!info->stride[i] && info->shape[i] > 1) return true;
+    return false;
+}
+
 /* Checks what the buffer protocol lets a consumer demand. */
 static int buffer_check(const struct py_tensor *t, const struct bp_tensor_info *info, int flags)
 {
@@ -30,6 +37,8 @@ static int buffer_check(const struct py_tensor *t, const struct bp_tensor_info *
     if (!py_dtype_format(t->dtype))
         wrong = "the buffer protocol has no format for this dtype: use tobytes(), or to(\"f32\")";
     else if ((flags & PyBUF_WRITABLE) && info->frozen) wrong = "the tensor is frozen: read only";
+    else if ((flags & PyBUF_WRITABLE) && py_info_overlaps(info))
+        wrong = "elements of the tensor share memory: read only";
     else if (!info->contiguous && (flags & PyBUF_STRIDES) != PyBUF_STRIDES)
         wrong = "the tensor is strided: use contiguous()";
     else if (!info->contiguous &&
@@ -65,7 +74,7 @@ int py_tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
                         .obj = self,
                         .len = (Py_ssize_t)t->bytes,
                         .itemsize = size,
-                        .readonly = (int)info.frozen,
+                        .readonly = info.frozen || py_info_overlaps(&info),
                         .ndim = (int)info.rank,
                         .internal = numbers};
     if (flags & PyBUF_FORMAT) view->format = (char *)(uintptr_t)py_dtype_format(t->dtype);

@@ -59,6 +59,7 @@ static void offset_into_address(struct bp_dlpack_tensor *tensor)
 /* The capsule of a tensor whose work is done. */
 static PyObject *capsule_of(struct py_tensor *t, bool versioned, bool copied)
 {
+    struct bp_tensor_info info = {.size = sizeof info};
     struct bp_dlpack_managed *managed = NULL;
     struct bp_dlpack_legacy *legacy = NULL;
     enum bp_status status;
@@ -69,6 +70,8 @@ static PyObject *capsule_of(struct py_tensor *t, bool versioned, bool copied)
     if (status) return export_failed(t, status);
     offset_into_address(managed ? &managed->tensor : &legacy->tensor);
     if (managed && copied) managed->flags |= BP_DLPACK_IS_COPIED;
+    if (managed && !bp_tensor_get_info(t->handle, &info) && py_info_overlaps(&info))
+        managed->flags |= BP_DLPACK_READ_ONLY;
     capsule = versioned ? PyCapsule_New(managed, capsule_versioned, capsule_drop)
                         : PyCapsule_New(legacy, capsule_name, capsule_drop);
     if (capsule) return capsule;
@@ -97,12 +100,19 @@ static PyObject *export_source(struct py_tensor *t, PyObject *dl_device, int cop
     PyObject *device = t->owner, *result;
     int type = (int)d->dlpack_type, id = (int)d->dlpack_id;
 
-    if (dl_device != Py_None && !PyArg_ParseTuple(dl_device, "ii", &type, &id)) return NULL;
+    if (dl_device != Py_None && !PyTuple_Check(dl_device)) {
+        PyErr_Format(PyExc_TypeError, "dl_device: expected (type, number), got %R", dl_device);
+        return NULL;
+    }
+    if (dl_device != Py_None && !PyArg_ParseTuple(dl_device, "ii;dl_device", &type, &id))
+        return NULL;
     if (type == (int)d->dlpack_type && id == (int)d->dlpack_id && copy != 1) {
         Py_INCREF((PyObject *)t);
         return (PyObject *)t;
     }
-    if (copy == 0 || (type != HOST_MEMORY && type != (int)d->dlpack_type)) {
+    /* A copy can be made on the same device, or in host memory, which has the number 0. */
+    if (copy == 0 || id != (type == (int)d->dlpack_type ? (int)d->dlpack_id : 0) ||
+        (type != HOST_MEMORY && type != (int)d->dlpack_type)) {
         PyErr_SetString(PyExc_BufferError, "the tensor is on another device, or may not be copied");
         return NULL;
     }

@@ -163,6 +163,8 @@ PyObject *py_foreign_handle(PyObject *module, PyObject *tensor);
 extern PyType_Spec py_tensor_spec;
 /* Makes the object of a handle, which it takes over, also if it fails. */
 PyObject *py_tensor_wrap(struct py_state *state, struct bp_tensor *handle, PyObject *owner);
+/* Whether elements of a tensor share memory, as those of expand(): others may only read it. */
+bool py_info_overlaps(const struct bp_tensor_info *info);
 /* Reads the size anew, of a tensor whose extents an operator has set. */
 void py_tensor_refresh(struct py_tensor *t);
 bool py_tensor_is(const struct py_state *state, PyObject *object);

@@ -8,10 +8,20 @@ static struct py_state *number_state(PyObject *a, PyObject *b)
     return PyType_GetModuleState(Py_TYPE(!b || py_tensor_any(a) ? a : b));
 }
 
+/* Whether a call can convert an operand. Operands of other types, as symbols of other packages,
+ * have operators of their own, which Python then calls. */
+static bool number_converts(PyObject *what)
+{
+    if (py_tensor_any(what) || PyNumber_Check(what) || PyObject_CheckBuffer(what)) return true;
+    if (PySequence_Check(what)) return !PyUnicode_Check(what);
+    return PyObject_HasAttrString(what, "__dlpack__");
+}
+
 static PyObject *number_call(const char *op, PyObject *a, PyObject *b)
 {
     PyObject *args[2] = {a, b};
 
+    if (b && !(number_converts(a) && number_converts(b))) Py_RETURN_NOTIMPLEMENTED;
     return py_call_name(number_state(a, b), op, args, b ? 2 : 1);
 }
 
@@ -108,6 +118,5 @@ PyObject *py_number_compare(PyObject *a, PyObject *b, int how)
         [Py_LT] = "less_than", [Py_LE] = "less_equal",   [Py_EQ] = "equal",
         [Py_NE] = "not_equal", [Py_GT] = "greater_than", [Py_GE] = "greater_equal"};
 
-    if (b == Py_None || PyUnicode_Check(b)) Py_RETURN_NOTIMPLEMENTED;
     return number_call(op[how], a, b);
 }
