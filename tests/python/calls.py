@@ -95,6 +95,7 @@ def test_inputs_by_position_and_by_name():
     raises(TypeError, ops.sub, x, x, x, has="takes 2 inputs by position")
     raises(TypeError, ops.sub, x, x, x=x, has="two values for 'x'")
     raises(TypeError, ops.sub, x, y=x, z=1, has="unexpected keyword 'z'")
+    raises(TypeError, ops.reshape, x, (2, 1), shape=(1, 2), has="two values for 'shape'")
     raises(TypeError, ops.clip, x, min="a", has="min: expected a number")
     image = ops.ones((1, 1, 4, 4))
     same(ops.max_pool(image, window=(2, 2), stride=[2, 2]).shape, (1, 1, 2, 2))

@@ -31,6 +31,7 @@ def test_calls_on_symbols_are_recorded():
     out = bp.empty((2, 3))
     raises(TypeError, graph.run, bp.asarray(X), bp.asarray(X), has="expected 1 inputs, got 2")
     raises(bp.InvalidError, graph.run, bp.asarray([1.0]))
+    raises(TypeError, graph.run, X, has="expected 1 inputs, got 2; one argument that is a list")
     raises(TypeError, x.tolist)
     raises(TypeError, x.tobytes)
     raises(BufferError, memoryview, x)

@@ -269,6 +269,14 @@ def test_repr_and_properties():
     same(x.to("cpu") is x, True)
 
 
+def test_handles_of_other_code_are_no_numbers():
+    for function in (bp._backplane._foreign_tensor, bp._backplane._foreign_stream):
+        raises(ValueError, function, 1, has="invalid PyCapsule")
+        raises(ValueError, function, matrix().__dlpack__(), has="incorrect name")
+    x = matrix()
+    same(bp._backplane._foreign_tensor(bp._backplane._foreign_handle(x)).address, x.address)
+
+
 def test_references_do_not_leak():
     x, y = matrix(), matrix()
     for _ in range(3):  # caches fill

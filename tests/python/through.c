@@ -100,12 +100,12 @@ static void through_start(void)
 
 static PyObject *tensor_object(struct bp_tensor *tensor)
 {
-    PyObject *number, *object;
+    PyObject *capsule, *object;
 
     if (!tensor) Py_RETURN_NONE;
-    number = PyLong_FromVoidPtr(tensor);
-    object = number ? PyObject_CallMethod(extension, "_foreign_tensor", "O", number) : NULL;
-    Py_XDECREF(number);
+    capsule = PyCapsule_New(tensor, "bp_tensor", NULL);
+    object = capsule ? PyObject_CallMethod(extension, "_foreign_tensor", "O", capsule) : NULL;
+    Py_XDECREF(capsule);
     return object;
 }
 
@@ -231,13 +231,13 @@ static enum bp_status through_results(PyObject *result, struct bp_tensor **out, 
         PyObject *item = PyTuple_Check(result) ? PyTuple_GetItem(result, (Py_ssize_t)i) : result;
         struct bp_tensor_info info = {.size = sizeof info};
         struct bp_tensor *handle;
-        PyObject *number;
+        PyObject *capsule;
 
         if (out[i] || !item || item == Py_None) continue;
-        number = PyObject_CallMethod(extension, "_foreign_handle", "O", item);
-        if (!number) return status_of_exception();
-        handle = PyLong_AsVoidPtr(number);
-        Py_DECREF(number);
+        capsule = PyObject_CallMethod(extension, "_foreign_handle", "O", item);
+        if (!capsule) return status_of_exception();
+        handle = PyCapsule_GetPointer(capsule, "bp_tensor");
+        Py_DECREF(capsule);
         bp_tensor_get_info(handle, &info);
         if (bp_tensor_view(handle, 0, info.rank, info.shape, info.stride, &out[i]))
             return BP_ERR_INTERNAL;
@@ -248,12 +248,13 @@ static enum bp_status through_results(PyObject *result, struct bp_tensor **out, 
 static enum bp_status through_call(struct bp_stream *stream, const struct bp_opinfo *info,
                                    const struct bp_call *call, struct bp_tensor **out, size_t n_out)
 {
-    PyObject *number = PyLong_FromVoidPtr(stream), *scope, *entered, *left, *result = NULL;
+    PyObject *capsule = PyCapsule_New(stream, "bp_stream", NULL);
+    PyObject *scope, *entered, *left, *result = NULL;
     PyObject *args = call_inputs(info, call), *words = call_words(info, call, out, n_out);
     PyObject *function = PyObject_CallMethod(extension, "operator", "s", info->name);
     enum bp_status status;
 
-    scope = number ? PyObject_CallMethod(extension, "_foreign_stream", "O", number) : NULL;
+    scope = capsule ? PyObject_CallMethod(extension, "_foreign_stream", "O", capsule) : NULL;
     entered = scope ? PyObject_CallMethod(scope, "__enter__", NULL) : NULL;
     if (entered && args && words && function) result = PyObject_Call(function, args, words);
     status = result ? through_results(result, out, n_out) : status_of_exception();
@@ -261,7 +262,7 @@ static enum bp_status through_call(struct bp_stream *stream, const struct bp_opi
     Py_XDECREF(left);
     Py_XDECREF(entered);
     Py_XDECREF(scope);
-    Py_XDECREF(number);
+    Py_XDECREF(capsule);
     Py_XDECREF(args);
     Py_XDECREF(words);
     Py_XDECREF(function);

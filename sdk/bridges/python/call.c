@@ -23,6 +23,7 @@ struct call {
     struct bp_arg arg[CALL_PORTS];
     struct py_dims_room dims;
     int n_kept, n_flat, n_out;
+    uint32_t given;              /* bits of inputs that have a value, maybe of an attribute */
     uint32_t like[BP_VAR_COUNT]; /* dtypes of the type variables, as far as known */
     uint64_t bytes;
     double work; /* the product of the numbers of elements: no result of broadcasts has more */
@@ -51,7 +52,8 @@ static int call_set_port(struct call *c, int port, PyObject *value)
 {
     int attr = c->op->port_attr[port];
 
-    if (c->value[port]) return call_error(c, "two values for", c->op->port[port]);
+    if (c->given >> port & 1) return call_error(c, "two values for", c->op->port[port]);
+    if (value != Py_None) c->given |= 1u << port;
     if (attr >= 0 && !py_tensor_is(c->state, value)) {
         if (value == Py_None) return 0;
         return py_attr_set(c->state, &c->op->info->attr[attr], value, c->attrs, &c->dims);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* foreign.c: Python objects over handles of C code in the same process, for an app that embeds
- * Python: backplane._foreign_tensor, _foreign_stream and _foreign_handle. Handles are integers; the
- * library checks each of them. */
+ * Python: backplane._foreign_tensor, _foreign_stream and _foreign_handle. Handles are capsules with
+ * the names of their types, so that Python code cannot pass another address. */
 #include "module.h"
 #include <stdio.h>
 
@@ -28,15 +28,15 @@ static PyObject *foreign_device(struct py_state *state, struct bp_device *device
 }
 
 /* Makes a Tensor that shares the memory of a C tensor, which stays the caller's. */
-PyObject *py_foreign_tensor(PyObject *module, PyObject *number)
+PyObject *py_foreign_tensor(PyObject *module, PyObject *capsule)
 {
     struct py_state *state = PyModule_GetState(module);
-    struct bp_tensor *theirs = PyLong_AsVoidPtr(number), *view = NULL;
+    struct bp_tensor *theirs = PyCapsule_GetPointer(capsule, "bp_tensor"), *view = NULL;
     struct bp_tensor_info info = {.size = sizeof info};
     PyObject *device, *tensor;
     enum bp_status status;
 
-    if (!theirs && PyErr_Occurred()) return NULL;
+    if (!theirs) return NULL;
     status = bp_tensor_get_info(theirs, &info);
     if (!status && !info.device) {
         PyErr_SetString(PyExc_TypeError, "a symbolic tensor belongs to its graph");
@@ -55,10 +55,10 @@ PyObject *py_foreign_tensor(PyObject *module, PyObject *number)
 }
 
 /* Makes a Stream of a C stream, which stays the caller's and outlives the object. */
-PyObject *py_foreign_stream(PyObject *module, PyObject *number)
+PyObject *py_foreign_stream(PyObject *module, PyObject *capsule)
 {
     struct py_state *state = PyModule_GetState(module);
-    struct bp_stream *theirs = PyLong_AsVoidPtr(number);
+    struct bp_stream *theirs = PyCapsule_GetPointer(capsule, "bp_stream");
     struct bp_device *handle = theirs ? bp_stream_device(theirs) : NULL;
     PyObject *device, *stream;
 
@@ -72,13 +72,13 @@ PyObject *py_foreign_stream(PyObject *module, PyObject *number)
     return stream;
 }
 
-/* The handle of a Tensor, as long as the object lives. */
+/* The handle of a Tensor as a capsule, to be used as long as the Tensor lives. */
 PyObject *py_foreign_handle(PyObject *module, PyObject *tensor)
 {
     struct py_state *state = PyModule_GetState(module);
 
     if (py_tensor_is(state, tensor))
-        return PyLong_FromVoidPtr(((struct py_tensor *)tensor)->handle);
+        return PyCapsule_New(((struct py_tensor *)tensor)->handle, "bp_tensor", NULL);
     PyErr_Format(PyExc_TypeError, "expected a Tensor, got %R", tensor);
     return NULL;
 }

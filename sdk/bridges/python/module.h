@@ -155,8 +155,8 @@ int py_wait(struct py_state *state, enum bp_status (*wait)(void *what, uint64_t 
             void *what, double seconds);
 
 /* ---- foreign.c ---- */
-PyObject *py_foreign_tensor(PyObject *module, PyObject *number);
-PyObject *py_foreign_stream(PyObject *module, PyObject *number);
+PyObject *py_foreign_tensor(PyObject *module, PyObject *capsule);
+PyObject *py_foreign_stream(PyObject *module, PyObject *capsule);
 PyObject *py_foreign_handle(PyObject *module, PyObject *tensor);
 
 /* ---- tensor.c, tensor_index.c, tensor_number.c, buffer.c ---- */

@@ -20,7 +20,10 @@ int py_tensors_of(struct py_state *state, PyObject *sequence, PyObject *device,
 
     if (n < 0) return -1;
     if (n != room) {
-        PyErr_Format(PyExc_TypeError, "expected %zd inputs, got %zd", room, n);
+        const char *why = "; one argument that is a list or a tuple is the list of all inputs";
+
+        PyErr_Format(PyExc_TypeError, "expected %zd inputs, got %zd%s", room, n,
+                     PyList_Check(sequence) ? why : "");
         return -1;
     }
     kept = PyList_New(0);
