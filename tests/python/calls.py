@@ -204,6 +204,27 @@ def test_random_numbers_and_einsum():
     raises(bp.InvalidError, bp.einsum, "i->->", a)
 
 
+def test_generators_make_random_numbers_repeatable():
+    stream, generator = bp.Stream("cpu"), bp.Generator(7)
+    stream.set_generator(generator)
+    same(generator.get_state(), (7, 0))
+    with stream:
+        first = ops.uniform((100,)).tolist()
+        state = generator.get_state()
+        second = ops.uniform((100,)).tolist()
+        generator.set_state(*state)
+        same([ops.uniform((100,)).tolist() == second, first == second, state[1] > 0], [True, False, True])
+        stream.set_generator(bp.Generator(seed=7))  # the stream holds it
+        del generator
+        same(ops.uniform((100,)).tolist(), first)
+        stream.set_generator(None)
+        assert ops.uniform((100,)).tolist() != second
+    raises(OverflowError, bp.Generator, -1)
+    raises(OverflowError, bp.Generator().set_state, 2**64)
+    raises(TypeError, bp.Generator, 1.5)
+    raises(TypeError, stream.set_generator, 7)
+
+
 def test_threads_share_tensors_and_a_stream():
     x = bp.asarray([1.0] * 100000)
     wrong, threads = [], []

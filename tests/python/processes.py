@@ -190,6 +190,11 @@ print(bp.devices())
              {"BP_PLUGIN_PATH": folder, "BP_PLUGINS": "none"}, quiet=False)
 
 
+def test_a_variable_names_the_default_device():
+    says("print(bp.asarray([1.0]).device.name, bp.Device().name)", "sim:0 sim:0",
+         {"BP_DEVICE": "sim", "BP_PLUGIN_PATH": os.path.join(tap.BUILD, "plugins", "simulator")})
+
+
 def test_a_broken_plugin_is_an_exception_and_the_others_work():
     says("""
 for name in ("h_no_symbol", "h_create_absent"):
@@ -333,7 +338,7 @@ def test_a_module_that_nothing_uses_is_collected():
     says("""
 import gc, importlib.util, weakref
 path = bp._backplane.__file__
-kinds = ("Device", "Stream", "Event", "Tensor", "Graph", "Program", "Model", "Comm", "InvalidError")
+kinds = ("Device", "Stream", "Event", "Tensor", "Graph", "Program", "Model", "Comm", "Generator", "InvalidError")
 def load():
     spec = importlib.util.spec_from_file_location("backplane._backplane", path)
     module = importlib.util.module_from_spec(spec)

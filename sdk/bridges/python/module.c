@@ -35,6 +35,7 @@ static int module_types(struct py_state *state, PyObject *module)
         {&py_program_spec, &state->type.program, "Program"},
         {&py_model_spec, &state->type.model, "Model"},
         {&py_comm_spec, &state->type.comm, "Comm"},
+        {&py_generator_spec, &state->type.generator, "Generator"},
         {&py_operator_spec, &state->type.operator_info, NULL},
     };
 

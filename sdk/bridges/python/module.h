@@ -22,7 +22,8 @@
 struct py_ledger;
 
 struct py_types {
-    PyTypeObject *device, *stream, *event, *tensor, *graph, *program, *model, *comm, *operator_info;
+    PyTypeObject *device, *stream, *event, *tensor, *graph, *program, *model, *comm, *generator,
+        *operator_info;
 };
 
 /* The state of one module object; each interpreter has its own. */
@@ -146,6 +147,10 @@ extern PyType_Spec py_stream_spec, py_event_spec;
 PyObject *py_stream_default(struct py_state *state, PyObject *device);
 /* Makes a Stream of a handle that stays the caller's. */
 PyObject *py_stream_over(struct py_state *state, PyObject *device, struct bp_stream *handle);
+
+/* ---- generator.c ---- */
+extern PyType_Spec py_generator_spec;
+PyObject *py_stream_use_generator(PyObject *self, PyObject *what);
 
 /* ---- wait.c ---- */
 /* Waits without the GIL until wait(what, ...) returns another status than BP_ERR_TIMEOUT, but for

@@ -285,6 +285,9 @@ static PyMethodDef stream_methods[] = {
      "is not done after that time."},
     {"wait", stream_wait, METH_O,
      "wait($self, event, /)\n--\n\nLater work of the stream waits for the event."},
+    {"set_generator", py_stream_use_generator, METH_O,
+     "set_generator($self, generator, /)\n--\n\nLater random operators on the stream draw from the "
+     "generator; None: from the one that all streams share."},
     {"cancel", stream_cancel, METH_NOARGS,
      "cancel($self)\n--\n\nCancels the stream's work, from any thread; calls raise CancelledError "
      "until resume()."},

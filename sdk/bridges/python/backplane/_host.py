@@ -55,7 +55,7 @@ def plugin_path():
 
 
 def default_device_name():
-    return os.environ.get("BACKPLANE_DEVICE") or "cpu"
+    return os.environ.get("BP_DEVICE") or "cpu"
 
 
 # --- conversions --------------------------------------------------------------------------------------------
