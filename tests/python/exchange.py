@@ -259,6 +259,23 @@ def test_numpy_conversions(peer):
     same((x + numpy.ones((2, 3), "f4")).tolist(), [[5, 2, 3], [4, 5, 6]])
 
 
+ABS = bytes.fromhex("08083a2c0a0b0a017812017922034162731201675a0f0a0178120a0a08080112040a02080462090a017912040a02080142"
+                    "02100d")  # y = |x|, for 4 f32, as ONNX encodes it
+
+
+def test_a_model_takes_and_returns_arrays_of_numpy(peer):
+    numpy, model = peer.module, bp.Model(ABS)
+    x = numpy.array([1, -2, 3, -4], "f4")
+    for feeds in ({"x": x}, [x]):
+        y, = model.run(["y"], feeds)
+        same([type(y), y.dtype.name, y.argmax(), y.tolist()], [numpy.ndarray, "float32", 3, [1, 2, 3, 4]])
+    y += 1  # memory of its own
+    same(model.run(None, {"x": x})[0].tolist(), [1, 2, 3, 4])
+    for feeds in ({"x": bp.asarray(x)}, [x.tolist()]):
+        y, = model.run(None, feeds)
+        same([type(y), y.tolist()], [bp.Tensor, [1, 2, 3, 4]])
+
+
 def tests():
     for package in PACKAGES:
         peer = PEERS[package](package)

@@ -299,7 +299,10 @@ static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kw)
     Py_XDECREF(kept);
     free(at);
     free(want);
-    return list;
+    if (!list) return NULL;
+    kept = PyObject_CallMethod(m->state->host, "like_feeds", "OO", list, feeds);
+    Py_DECREF(list);
+    return kept;
 }
 
 /* The numbers of the values that are outputs of a graph, in their order; the caller frees them. */
@@ -412,7 +415,8 @@ static PyObject *model_get_device(PyObject *self, void *unused)
 static PyMethodDef model_methods[] = {
     {"run", (PyCFunction)(void (*)(void))model_run, METH_VARARGS | METH_KEYWORDS,
      "run($self, output_names, input_feed)\n--\n\nRuns the model with a dict of inputs by name, or "
-     "a sequence of all inputs. Returns a list of tensors: the named outputs, None: all."},
+     "a sequence of all inputs. Returns a list of the named outputs, None: of all. They are arrays "
+     "if inputs are arrays of numpy and none is a Tensor, else tensors."},
     {"get_inputs", model_get_inputs, METH_NOARGS,
      "get_inputs($self)\n--\n\nThe inputs, with name, type and shape."},
     {"get_outputs", model_get_outputs, METH_NOARGS,

@@ -3,6 +3,7 @@
 recorded views. Modules that take long to import are imported by the functions that need them."""
 import os
 import struct
+import sys
 
 from . import _backplane
 
@@ -152,6 +153,18 @@ def to_array(tensor, dtype, copy):
             raise ValueError("another dtype needs a copy")
         return array.astype(dtype)
     return numpy.array(array) if copy else array
+
+
+def like_feeds(results, feeds):
+    """The results of a model: as numpy arrays if the inputs are such arrays. With a Tensor among the inputs the
+    results are tensors, which stay on the device. numpy is not imported: no input is an array of a package that is not there."""
+    numpy = sys.modules.get("numpy")
+    values = list(feeds.values()) if isinstance(feeds, dict) else feeds
+    if not numpy or not any(isinstance(value, numpy.ndarray) for value in values):
+        return results
+    if any(isinstance(value, _backplane.Tensor) for value in values):
+        return results
+    return [None if result is None else to_numpy(result) for result in results]
 
 
 def port(name, dtype, shape):
