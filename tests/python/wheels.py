@@ -6,6 +6,7 @@ import base64
 import csv
 import glob
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -14,9 +15,12 @@ import tempfile
 import zipfile
 
 import tap
-from tap import same
+from tap import raises, same
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "sdk", "bridges", "python"))
+import wheel  # noqa: E402
+
 TOP = tempfile.TemporaryDirectory()
 PLUGIN = f"h_good={tap.HOSTILE}"
 # y = |x|, for 4 f32, as ONNX encodes it
@@ -33,8 +37,8 @@ def unpack(name):
     """A folder with both wheels unpacked."""
     site, old = os.path.join(TOP.name, name), os.umask(0o022)
     os.makedirs(site)
-    for wheel in WHEELS:
-        with zipfile.ZipFile(wheel) as file:
+    for path in WHEELS:
+        with zipfile.ZipFile(path) as file:
             file.extractall(site)
     os.umask(old)
     return site
@@ -57,16 +61,16 @@ SITE = unpack("site")
 def test_records_are_complete():
     same(len(WHEELS), 2)
     for path in WHEELS:
-        with zipfile.ZipFile(path) as wheel:
-            names = wheel.namelist()
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
             record = next(name for name in names if name.endswith("/RECORD"))
-            rows = list(csv.reader(wheel.read(record).decode().splitlines()))
+            rows = list(csv.reader(archive.read(record).decode().splitlines()))
             same(sorted(row[0] for row in rows), sorted(names))
             for name, digest, size in rows[:-1]:
-                data = wheel.read(name)
+                data = archive.read(name)
                 want = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
                 same((name, digest, size), (name, f"sha256={want}", str(len(data))))
-            about = wheel.read(next(n for n in names if n.endswith("/WHEEL"))).decode()
+            about = archive.read(next(n for n in names if n.endswith("/WHEEL"))).decode()
             assert f"Tag: {re.search(r'-([^-]+-[^-]+-[^-]+).whl', path)[1]}" in about, about
 
 
@@ -103,10 +107,41 @@ def test_links_of_the_environment_are_followed():
     same(in_site(link, "print(bp.Device('h_good').name, bp.Device('cpu').name)"), "h_good:0 cpu:0")
 
 
-def test_an_installation_has_the_package():
-    stage = os.path.join(TOP.name, "root")
+def installed(name):
+    stage = os.path.join(TOP.name, name)
     subprocess.run(["meson", "install", "-C", tap.BUILD, "--no-rebuild", "--destdir", stage], check=True,
                    stdout=subprocess.DEVNULL)
+    return stage
+
+
+def test_a_library_whose_hash_is_stated_stays_as_it_is():
+    stage = installed("hashed")
+    for hashed in (False, True):
+        library, manifest = (glob.glob(f"{stage}/**/bp_cpu.{end}", recursive=True)[0] for end in ("so", "json"))
+        with open(library, "rb") as file:
+            data = file.read()
+        if hashed:
+            with open(manifest, encoding="utf-8") as file:
+                facts = json.load(file)
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({**facts, "sha256": hashlib.sha256(data).hexdigest()}, file)
+        path = wheel.package(tap.BUILD, stage, tempfile.mkdtemp(dir=TOP.name), "0.1.0")
+        with zipfile.ZipFile(path) as file:
+            same(file.read("backplane/_lib/backplane/bp_cpu.so") == data, hashed)
+
+
+def test_a_library_that_the_machine_lacks_is_named():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, more in (("absent", ()), ("user", ("-Wl,--no-as-needed", f"-L{folder}", "-labsent"))):
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", os.devnull, "-o", os.path.join(folder, f"lib{name}.so"),
+                            "-x", "none", *more], check=True)
+        os.remove(os.path.join(folder, "libabsent.so"))
+        error = raises(SystemExit, wheel.needed, os.path.join(folder, "libuser.so"))
+        assert "needs libabsent.so, which this machine does not have" in str(error), error
+
+
+def test_an_installation_has_the_package():
+    stage = installed("root")
     folder, = glob.glob(f"{stage}/**/backplane-python", recursive=True)
     moved = os.path.join(TOP.name, "moved")
     os.rename(os.path.dirname(folder), moved)  # the folder of libraries

@@ -79,7 +79,17 @@ class Wheel:
 
 def needed(library):
     """{soname: path} of the libraries that a library needs, itself and through others."""
-    return dict(re.findall(r"(\S+) => (/\S+)", output_of("ldd", library)))
+    text = output_of("ldd", library)
+    absent = [name for name in re.findall(r"(\S+) => not found", text) if not name.startswith("libbackplane")]
+    if absent:
+        sys.exit(f"{library} needs {', '.join(absent)}, which this machine does not have")
+    return dict(re.findall(r"(\S+) => (/\S+)", text))
+
+
+def may_strip(manifest):
+    """A manifest may state the hash of the library, which then must not change."""
+    with open(manifest, encoding="utf-8") as file:
+        return "sha256" not in json.load(file)
 
 
 def glibc_of(libraries):
@@ -125,8 +135,9 @@ def package(build, stage, output, version):
     wheel = Wheel(output, "backplane", version, tag_of(libraries, "cp311-abi3"))
     for name in sorted(os.listdir(folder)):
         wheel.add_file(f"backplane/{name}", os.path.join(folder, name), name.endswith(".so"))
+    strips = "bp_cpu.json" not in found or may_strip(found["bp_cpu.json"])
     for name, path in sorted({**ours, **other}.items()):
-        wheel.add_file(f"backplane/_lib/{name}", path, True)
+        wheel.add_file(f"backplane/_lib/{name}", path, strips or path != found["bp_cpu.so"])
     if "bp_cpu.json" in found:
         wheel.add_file("backplane/_lib/backplane/bp_cpu.json", found["bp_cpu.json"])
     notices = [("LICENSE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "LICENSE"))]
@@ -144,10 +155,8 @@ def plugin(name, folder, output, version):
     for path in (library, manifest):
         if not os.path.exists(path):
             sys.exit(f"{path}: there is no such file: the plugin {name} is not built")
-    with open(manifest, encoding="utf-8") as file:
-        hashed = "sha256" in json.load(file)  # of the library, which then must not change
     wheel = Wheel(output, f"backplane-{name}", version, tag_of([library], "py3-none"), [f"backplane=={version}"])
-    wheel.add_file(f"backplane_plugins/{name}/bp_{name}.so", library, not hashed)
+    wheel.add_file(f"backplane_plugins/{name}/bp_{name}.so", library, may_strip(manifest))
     wheel.add_file(f"backplane_plugins/{name}/bp_{name}.json", manifest)
     wheel.add(f"backplane_plugins/{name}/__init__.py", b"# SPDX-License-Identifier: Apache-2.0\n")
     return wheel.finish(f"[backplane.plugins]\n{name} = backplane_plugins.{name}\n")
