@@ -133,8 +133,9 @@ def test_a_library_whose_hash_is_stated_stays_as_it_is():
 def test_a_library_that_the_machine_lacks_is_named():
     with tempfile.TemporaryDirectory() as folder:
         for name, more in (("absent", ()), ("user", ("-Wl,--no-as-needed", f"-L{folder}", "-labsent"))):
-            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", os.devnull, "-o", os.path.join(folder, f"lib{name}.so"),
-                            "-x", "none", *more], check=True)
+            library = os.path.join(folder, f"lib{name}.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", os.devnull, "-o", library, "-x", "none", *more],
+                           check=True)
         os.remove(os.path.join(folder, "libabsent.so"))
         error = raises(SystemExit, wheel.needed, os.path.join(folder, "libuser.so"))
         assert "needs libabsent.so, which this machine does not have" in str(error), error

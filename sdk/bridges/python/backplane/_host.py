@@ -156,8 +156,8 @@ def to_array(tensor, dtype, copy):
 
 
 def like_feeds(results, feeds):
-    """The results of a model: as numpy arrays if the inputs are such arrays. With a Tensor among the inputs the
-    results are tensors, which stay on the device. numpy is not imported: no input is an array of a package that is not there."""
+    """The results of a model: as numpy arrays if the inputs are such arrays. With a Tensor among the inputs the results
+    are tensors, which stay on the device. numpy is not imported: without it no input is such an array."""
     numpy = sys.modules.get("numpy")
     values = list(feeds.values()) if isinstance(feeds, dict) else feeds
     if not numpy or not any(isinstance(value, numpy.ndarray) for value in values):
