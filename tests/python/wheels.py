@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the wheels of a build, unpacked into a folder like site-packages: they hold all that they need, are found and
 trusted there, and another plugin comes as a wheel of its own. pip installs them in `./dev peers test python`."""
+import ast
 import base64
 import csv
 import glob
@@ -99,6 +100,22 @@ def test_a_plugin_comes_as_a_wheel():
     same(in_site(SITE, """
 print([p["name"] for p in bp.plugins() if p["state"] == "ready"], bp.Device("h_good").name)
 """), "['h_good', 'cpu'] h_good:0")
+
+
+def test_each_plugin_of_the_build_has_a_wheel():
+    """Without its hardware a plugin is absent, which it says itself, once it was found, trusted and loaded."""
+    stage, site = installed("plugins"), unpack("plugins_site")
+    folders = {name: glob.glob(f"{stage}/**/bp_{name}.so", recursive=True) for name in ("cuda", "hip", "xpu")}
+    built = {name: os.path.dirname(found[0]) for name, found in folders.items() if found}
+    for name, folder in built.items():
+        with zipfile.ZipFile(wheel.plugin(name, folder, TOP.name, wheel.version_of(tap.BUILD))) as file:
+            file.extractall(site)
+    text = in_site(site, "print({p['name']: [p['state'], p['reason'], p['library']] for p in bp.plugins()})")
+    found = ast.literal_eval(text)
+    for name in built:
+        state, reason, library = found[name]
+        assert state in ("absent", "ready") and library == f"{site}/backplane_plugins/{name}/bp_{name}.so", found[name]
+        assert reason or state == "ready", found[name]
 
 
 def test_links_of_the_environment_are_followed():
