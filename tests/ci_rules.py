@@ -66,6 +66,7 @@ BUDGETS = {
     "asan: graphs": (60, SUM),
     "asan: onnx": (100, SUM),
     "asan: ccl": (340, SUM),
+    "asan: python": (60, SUM),
     "asan: conform cpu --quick in part": (30, WALL),
     "asan: conform template --quick in part": (10, WALL),
     "asan: conform sim --quick in part": (20, WALL),

@@ -36,7 +36,7 @@ DEV = os.path.join(ROOT, "dev")
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
 NORMAL = ["plugins", "unit", "compile", "ops", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install",
           "docs", "fuzz", "graphs", "conform", "kernels", "gpu", "bench", "onnx", "xpu", "ccl", "environments", "python"]
-ASAN = ["unit", "compile", "template", "tools", "thread", "gpu", "fuzz", "graphs", "onnx", "ccl"]
+ASAN = ["unit", "compile", "template", "tools", "thread", "gpu", "fuzz", "graphs", "onnx", "ccl", "python"]
 TSAN = ["thread", "graphs", "gpu", "ccl"]
 DEVICES = ["cpu", "template", "sim", "xpu"]
 LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # the level that conformance must reach where all of it runs
