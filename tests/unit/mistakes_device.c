@@ -99,9 +99,16 @@ static uint64_t device_trim(const union value *a)
     return bp_device_trim(a[0].p);
 }
 
+static _Alignas(8) char lent_bytes[72];
+
 static uint64_t memory_create(const union value *a)
 {
     return bp_buffer_create(a[0].p, a[1].p, (uint32_t)a[2].u, a[3].u, a[4].p);
+}
+
+static uint64_t memory_over(const union value *a)
+{
+    return bp_buffer_create_over(a[0].p, a[1].p, a[2].u, NULL, a[3].p, a[4].p);
 }
 
 static uint64_t memory_destroy(const union value *a)
@@ -144,6 +151,9 @@ static const struct function functions[] = {
     {"bp_buffer_create", memory_create,
      {HANDLE(T_DEVICE), {.kind = ARG_HANDLE_OPT, .thing = T_STREAM}, NUMBER(BP_SPACE_DEVICE),
       NUMBER(64), OUT_OF(T_BUFFER)}},
+    {"bp_buffer_create_over", memory_over,
+     {HANDLE(T_DEVICE), {.kind = ARG_POINTER, .v.p = lent_bytes}, NUMBER(64),
+      {.kind = ARG_OPTIONAL}, OUT_OF(T_BUFFER)}},
     {"bp_buffer_destroy", memory_destroy, {HANDLE(T_BUFFER)}, RETURNS_NOTHING},
     {"bp_buffer_get_info", memory_info, {HANDLE(T_BUFFER), INFO(struct bp_buffer_info)}},
     {"bp_buffer_export", storage_export,
@@ -195,6 +205,12 @@ static const struct mistake mistakes[] = {
      {SET(4, UINT64_MAX)}},
     {"bp_buffer_create", "a stream of another device", BP_ERR_INVALID, "stream",
      {USE(2, T_OTHER_STREAM)}},
+    {"bp_buffer_create_over", "a device without host memory", BP_ERR_UNSUPPORTED, "address",
+     {USE(1, T_OTHER_DEVICE)}},
+    {"bp_buffer_create_over", "an address between two multiples", BP_ERR_INVALID, "multiple of 8",
+     {PUT(2, lent_bytes + 4)}},
+    {"bp_buffer_create_over", "more than there can be", BP_ERR_INVALID, "end of all memory",
+     {SET(3, UINT64_MAX)}},
     {"bp_device_fallback", "no such entry", BP_ERR_INVALID, "bp_device_fallback", {SET(2, 99999)}},
     {"bp_device_fallback", "a device without entries", BP_ERR_INVALID, "only 0 entries",
      {USE(1, T_DEVICE)}},

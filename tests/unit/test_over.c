@@ -523,3 +523,63 @@ Test(rebind, threads_share_buffers)
     cr_assert_eq(over_allocated(&o), before);
     over_finish(&o);
 }
+
+static void count_release(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* The caller's memory is used in place, and is returned after its last user. */
+Test(lent, memory_is_used_and_returned)
+{
+    struct over o = over_init();
+    _Alignas(64) float mine[18] = {1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60};
+    struct bp_buffer_info info = {.size = sizeof info};
+    struct bp_buffer *lent = NULL;
+    struct bp_tensor *x, *y, *z;
+    enum bp_status status;
+    int n = 0;
+
+    status = bp_buffer_create_over(o.f.device, mine, sizeof mine, count_release, &n, &lent);
+    if (status == BP_ERR_UNSUPPORTED) {
+        cr_assert_neq(strcmp(bp_device_name(o.f.device), "cpu:0"), 0, "%s", bp_error_message());
+        over_finish(&o);
+        return;
+    }
+    OK(status);
+    OK(bp_buffer_get_info(lent, &info));
+    cr_assert(info.host == mine && info.bytes == sizeof mine);
+    x = tensor_over(lent, 0, &matrix);
+    y = tensor_over(lent, 24, &matrix);
+    z = tensor_over(o.buffer, 0, &matrix);
+    OK(bp_tensor_rebind(z, lent, 48));
+    cr_assert_eq(sum_into(&o, x, y, z), z);
+    for (int i = 0; i < 6; i++) cr_assert_eq(mine[12 + i], mine[i] + mine[6 + i]);
+    bp_buffer_destroy(lent);
+    bp_tensor_destroy(x), bp_tensor_destroy(y);
+    cr_assert_eq(n, 0);
+    bp_tensor_destroy(z);
+    OK(bp_device_synchronize(o.f.device));
+    cr_assert_eq(n, 1);
+    over_finish(&o);
+}
+
+/* One buffer over all addresses serves tensors at any of them. */
+Test(lent, all_host_memory_is_one_buffer)
+{
+    struct over o = over_init();
+    static float in[6] = {1, 2, 3, 4, 5, 6}, sum[6];
+    char *const first = (char *)4096;
+    struct bp_buffer *all = NULL;
+    struct bp_tensor *x, *z;
+
+    if (!bp_buffer_create_over(o.f.device, first, INT64_MAX - 4096, NULL, NULL, &all)) {
+        x = tensor_over(all, (uint64_t)((char *)in - first), &matrix);
+        z = tensor_over(all, (uint64_t)((char *)sum - first), &matrix);
+        sum_into(&o, x, x, z);
+        for (int i = 0; i < 6; i++) cr_assert_eq(sum[i], 2 * in[i]);
+        bp_tensor_destroy(x), bp_tensor_destroy(z);
+        bp_buffer_destroy(all);
+    }
+    over_finish(&o);
+}

@@ -27,6 +27,21 @@ BP_API enum bp_status bp_buffer_create(struct bp_device *device, struct bp_strea
                                        enum bp_space space, uint64_t size,
                                        struct bp_buffer **out_buffer);
 
+/* Makes a buffer of size bytes of memory that the caller owns and that the device accesses by its
+ * address, for frameworks that lend memory: host memory on a device whose DLPack type is 1. Nothing
+ * is copied. The memory is not counted, and BP_MEM_LIMIT does not limit it. data: a multiple of 8;
+ * NULL only if size is 0. The range may contain addresses without memory, as long as no tensor that
+ * is used lies there: a buffer over all host memory serves tensors at every address
+ * (bp_tensor_rebind). release: NULL, or a function that the library calls once with ctx, as it
+ * calls a deleter of DLPack (dlpack.h), when neither the handle nor a tensor over the buffer is
+ * left and the work that uses the memory has ended. If this call fails, release is not called.
+ *
+ * BP_ERR_INVALID: data is no multiple of 8, or the range reaches past the end of all memory.
+ * BP_ERR_UNSUPPORTED: the device knows its memory by handles, or its memory has no DLPack type. */
+BP_API enum bp_status bp_buffer_create_over(struct bp_device *device, void *data, uint64_t size,
+                                            void (*release)(void *ctx), void *ctx,
+                                            struct bp_buffer **out_buffer);
+
 /* Destroys the handle; the memory is freed when no tensor over it is left either. The buffer's
  * stream may continue: work that was submitted to the stream before this call may still use the
  * memory. Work on other streams that the core does not know of must have ended. Never waits. */
