@@ -323,6 +323,45 @@ enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
     return BP_OK;
 }
 
+/* Writes the first line to out_text, or "" if there is none, and forgets all lines. */
+static void take_first(struct search *s, char *out_text, size_t size)
+{
+    snprintf(out_text, size, "%s", s->n_line ? s->line[0].text : s->full ? "no memory" : "");
+    for (size_t i = 0; i < s->n_line; i++) free(s->line[i].text);
+    s->n_line = 0;
+    s->bytes = 0;
+    s->full = false;
+}
+
+enum bp_status bp_model_missing_nodes(const void *data, size_t size, bp_model_lack *lack, void *ctx)
+{
+    struct search s = {.size = 4096};
+    Onnx__ModelProto *model = NULL;
+    char opset[80], text[400];
+
+    if (!data || !lack)
+        return onnx_error(BP_ERR_INVALID, "bp_model_missing_nodes: %s is NULL",
+                          data ? "lack" : "data");
+    TRY(onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", &model));
+    s.model = model;
+    if (model->graph) name_types(&s, model->graph);
+    if (s.n_named) qsort(s.named, s.n_named, sizeof *s.named, missing_by_name);
+    look_at_import(&s, model->opset_import, model->n_opset_import);
+    take_first(&s, opset, sizeof opset);
+    for (size_t i = 0; model->graph && i < model->graph->n_node; i++) {
+        const Onnx__NodeProto *node = model->graph->node[i];
+        look_at_node(&s, node, model->opset_import, model->n_opset_import);
+        take_first(&s, text, sizeof text);
+        if (!*text && !*onnx_domain(onnx_text(node->domain)))
+            snprintf(text, sizeof text, "%s", opset);
+        if (*text) lack(ctx, i, text);
+    }
+    free(s.line);
+    free(s.named);
+    onnx__model_proto__free_unpacked(model, NULL);
+    return BP_OK;
+}
+
 enum bp_status bp_model_get_row(uint32_t index, struct bp_model_row *out)
 {
     size_t n;

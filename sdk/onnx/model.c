@@ -108,6 +108,8 @@ static enum bp_status model_load(struct bp_model *model, const void *data, size_
     onnx_reload_finish(model);
     model->options.folder = NULL; /* owned by the caller */
     model->options.share = NULL;
+    model->options.constant = NULL;
+    model->options.n_constant = 0;
     return status;
 }
 

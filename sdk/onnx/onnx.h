@@ -289,6 +289,11 @@ enum bp_status onnx_share_find(struct bp_model *model, uint32_t dtype, uint32_t 
                                struct bp_tensor **out_tensor);
 enum bp_status onnx_share_folded(struct bp_model *model);
 
+/* constants.c: finds the tensor that options.constant has for an initialiser; NULL: there is none.
+ * The caller destroys the handle. */
+enum bp_status onnx_constant_find(const struct bp_model *model, const Onnx__TensorProto *proto,
+                                  struct bp_tensor **out_tensor);
+
 /* file.c: maps a file's bytes for reading; size is never 0. out_file: the open file, or NULL. */
 enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size, int *out_file);
 void onnx_file_unmap(void *data, size_t size);

@@ -47,10 +47,12 @@ static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
     struct bp_model *model = run->model;
     const struct onnx_weight *w = &model->weight[slot];
     struct onnx_value **to = &model->constant[slot];
-    struct bp_tensor *t;
+    struct bp_tensor *t = NULL;
 
     if (!w->tensor && !w->sparse) return BP_OK;
-    if (w->tensor) {
+    if (w->tensor) TRY(onnx_constant_find(model, w->tensor, &t));
+    if (t) TRY(onnx_value_tensor(run, t, false, to));
+    else if (w->tensor) {
         TRY(onnx_tensor_value(run, w->tensor, true, to));
         model->place[slot] = model->loaded;
         if (onnx_is_borrowed(model, w->tensor->raw_data.data)) weights_forget(model, slot);

@@ -2,7 +2,9 @@
 /* test_share.c: tests models that share weights: their memory on the device, their results, and a
  * graph that uses a model's weight. */
 #include "../unit/fixture.h"
+#include "small_models.h"
 #include <backplane/model.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { N = 128, BYTES = N * N * 4 };
@@ -230,4 +232,73 @@ Test(share, other_handles_are_refused)
           bp_model_load_memory(f.device, "x", 1, &options, &model));
     cr_expect(!model);
     fixture_finish(&f);
+}
+
+/* A tensor of the app takes the place of an initialiser, without a copy. */
+Test(constants, take_the_place_of_initialisers)
+{
+    struct fixture f = fixture_init();
+    struct bp_model_options options = {.size = sizeof options};
+    unsigned char *data = malloc(BYTES + 1024);
+    float *twice = malloc(BYTES);
+    struct bp_model_constant of[2] = {{"unknown", NULL}, {"w", NULL}};
+    struct bp_model *model = NULL;
+    uint64_t before;
+    size_t size;
+
+    cr_assert(data && twice);
+    for (int i = 0; i < N * N; i++) twice[i] = 2 * (float)(i % 7);
+    of[1].tensor = tensor_of(&f, BP_F32, 2, SHAPE(N, N), twice);
+    options.constant = of;
+    options.n_constant = 2;
+    size = share_model('w', 1, data);
+    before = share_memory(&f);
+    OK(bp_model_load_memory(f.device, data, size, &options, &model));
+    cr_expect_eq(share_memory(&f), before, "the weight was copied");
+    bp_tensor_destroy(of[1].tensor);
+    share_run(&f, model, 2);
+    bp_model_destroy(model);
+    of[1].tensor = tensor_of(&f, BP_F32, 1, SHAPE(N * N), twice);
+    cr_expect_eq(bp_model_load_memory(f.device, data, size, &options, &model), BP_ERR_INVALID);
+    cr_expect(strstr(bp_error_message(), "constant w"), "%s", bp_error_message());
+    bp_tensor_destroy(of[1].tensor);
+    free(twice);
+    free(data);
+    fixture_finish(&f);
+}
+
+struct lacks {
+    int n;
+    size_t node;
+    char text[80];
+};
+
+static void share_lack(void *ctx, size_t node, const char *text)
+{
+    struct lacks *l = ctx;
+
+    l->n++;
+    l->node = node;
+    snprintf(l->text, sizeof l->text, "%s", text);
+}
+
+/* The search for missing things goes node by node. The model is y = MatMul(x, w); z = Add(y, w). */
+Test(constants, missing_nodes_are_listed)
+{
+    static const char *const text[] = {SMALL_MODELS};
+    char data[256];
+    size_t size = strlen(text[0]);
+    struct lacks l = {0};
+    char *add;
+
+    memcpy(data, text[0], size);
+    OK(bp_model_missing_nodes(data, size, share_lack, &l));
+    cr_assert_eq(l.n, 0, "%s", l.text);
+    add = memmem(data, size, "Add", 3);
+    cr_assert(add);
+    memcpy(add, "Adx", 3);
+    OK(bp_model_missing_nodes(data, size, share_lack, &l));
+    cr_assert_eq(l.n, 1);
+    cr_assert_eq(l.node, 1);
+    cr_assert_str_eq(l.text, "operator Adx of opset 13");
 }

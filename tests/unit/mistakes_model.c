@@ -133,6 +133,18 @@ static uint64_t model_info(const union value *a)
     return bp_model_get_info(a[0].p, a[1].p);
 }
 
+static void ignore_lack(void *ctx, size_t node, const char *text)
+{
+    (void)ctx;
+    (void)node;
+    (void)text;
+}
+
+static uint64_t missing_nodes(const union value *a)
+{
+    return bp_model_missing_nodes(a[0].cp, a[1].u, a[2].p ? ignore_lack : NULL, NULL);
+}
+
 static uint64_t model_missing(const union value *a)
 {
     return bp_model_missing(a[0].cp, a[1].p, a[2].u);
@@ -220,6 +232,8 @@ static const struct function functions[] = {
     {"bp_model_node", model_node, {OF_MODEL}, RETURNS_ZERO},
     {"bp_model_get_info", model_info, {OF_MODEL, INFO(struct bp_model_info)}},
     {"bp_model_missing", model_missing, {POINTER_OWN(PATH), OUT, NUMBER(128)}},
+    {"bp_model_missing_nodes", missing_nodes,
+     {POINTER_OWN(BYTES), NUMBER_OWN(SIZE), POINTER(&size_0)}},
     {"bp_model_weight", model_weight, {OF_MODEL, POINTER("w"), OUT_OF(T_TENSOR)}},
     {"bp_model_get_metadata", model_metadata,
      {OF_MODEL, NUMBER(0), INFO(struct bp_model_metadata)}},
@@ -292,6 +306,7 @@ static const struct mistake mistakes[] = {
      {PUT(5, "/nowhere/a.onnx")}},
     {"bp_model_missing", "no file", BP_ERR_NOT_FOUND, "/nowhere.onnx", {PUT(1, "/nowhere.onnx")}},
     {"bp_model_missing", "no room", BP_ERR_INVALID, "size 0", {SET(3, 0)}},
+    {"bp_model_missing_nodes", "no model", BP_ERR_INVALID, "model", {SET(2, 3)}},
     {"bp_model_weight", "no such name", BP_ERR_NOT_FOUND, "no initialiser v", {PUT(2, "v")}},
     {"bp_model_get_metadata", "past the end", BP_ERR_NOT_FOUND, "no number 1, of 1", {SET(2, 1)}},
     {"bp_model_get_opset", "past the end", BP_ERR_NOT_FOUND, "no number 1, of 1", {SET(2, 1)}},

@@ -27,6 +27,12 @@ struct bp_model;
 typedef void bp_model_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shape,
                               int64_t fan_in, float *data, int64_t count);
 
+/* A tensor of the app that a model uses in place of an initialiser of its file. */
+struct bp_model_constant {
+    const char *name; /* of the initialiser */
+    struct bp_tensor *tensor;
+};
+
 struct bp_model_options { /* parameters: set size, zero the rest */
     size_t size;
     const char *folder;        /* of external data; NULL: the folder of the model file. Files
@@ -66,6 +72,15 @@ struct bp_model_options { /* parameters: set size, zero the rest */
                                 BP_PROGRAM_CACHE. The load copies the text */
     uint32_t program_flags;  /* enum bp_program_flags, of these programs */
     uint32_t program_zero;   /* 0 */
+
+    /* Tensors on the model's device in place of initialisers, without a copy: n_constant entries.
+     * dtype and shape are those of the initialiser in the model's bytes, whose data is not read and
+     * may be absent. The load freezes the tensors (bp_tensor_freeze); the model keeps their memory,
+     * and the app may destroy the handles after the load. Entries that name no initialiser are
+     * ignored. `weights` is not called for these. BP_ERR_INVALID: an entry is no tensor of the
+     * device, or has another type. */
+    const struct bp_model_constant *constant;
+    size_t n_constant;
 };
 
 /* Reads a model file and loads the model onto a device. The device may be destroyed before the
@@ -331,6 +346,16 @@ BP_API const char *bp_model_find_metadata(struct bp_model *model, const char *ke
  * with square brackets: the first place of use, the number of uses, or both: "[x, 3 times]".
  * BP_ERR_NOT_FOUND, BP_ERR_INVALID: as bp_model_load. */
 BP_API enum bp_status bp_model_missing(const char *path, char *out_text, size_t size);
+
+/* Finds the nodes of a model in memory that need something that the library lacks, for importers
+ * that choose the nodes that Backplane runs. Initialisers need no data here. For each such node of
+ * the model's graph the function calls lack(ctx, node, text), in the order of the nodes. node: its
+ * place in the list. text: one of the things that it needs, as a line of bp_model_missing. The
+ * nodes of a node's sub-graphs count as part of the node. The ports of the graph are not looked at.
+ * BP_ERR_INVALID: the bytes are no model. */
+typedef void bp_model_lack(void *ctx, size_t node, const char *text);
+BP_API enum bp_status bp_model_missing_nodes(const void *data, size_t size, bp_model_lack *lack,
+                                             void *ctx);
 
 /* Reads row number index of the table of operators; BP_ERR_NOT_FOUND past the end. op: the operator
  * of Backplane that the row calls, the first of several. The pointers are to constant data. */
