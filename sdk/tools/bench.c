@@ -289,6 +289,7 @@ static void run_both(struct bench *bench)
             bench->beside = true;
         }
         bench_calls(bench);
+        bench_bridge(bench);
         bench_many(bench);
         bench_program(bench);
         bench_memory(bench);

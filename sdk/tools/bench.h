@@ -93,6 +93,7 @@ void bench_kernel_close(struct bench_kernel *kernel);
 bool bench_kernel_run(void *kernel); /* a bench_body */
 
 void bench_calls(struct bench *bench);   /* bench_calls.c: overhead of launches */
+void bench_bridge(struct bench *bench);  /* bench_bridge.c: wrapping memory of frameworks */
 void bench_many(struct bench *bench);    /* bench_many.c: calls of many signatures */
 void bench_program(struct bench *bench); /* bench_program.c: programs */
 void bench_compile(struct bench *bench); /* bench_compile.c: compiling programs */

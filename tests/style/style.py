@@ -39,11 +39,12 @@ LAYERS = {
     "core": ["core/include", "sdk/include", "ops: schema"],
     "plugins/gpu": ["sdk/include", "sdk/dialect", "ops: kernel"],
     "plugins/*": ["plugins/gpu", "sdk/include", "sdk/dialect", "ops: kernel"],
-    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "ops: schema", "ops: reference", "ops: cases"],  # table.def
-    "sdk/onnx": ["core/include", "sdk/include"],
-    "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "ops: schema"],
-    "sdk/bridges": ["core/include", "sdk/include", "sdk/onnx"],  # model.h
-    "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],
+    "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "sdk/onnx/include", "ops: schema", "ops: reference", "ops: cases"],  # table.def
+    "sdk/onnx": ["core/include", "sdk/include", "sdk/onnx/include"],
+    "sdk/bridges": ["core/include", "sdk/include", "sdk/onnx/include"],
+    "sdk/onnx/include": ["core/include", "sdk/include"],
+    "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "sdk/bridges", "sdk/onnx/include", "ops: schema"],
+    "examples": ["sdk/onnx/include", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],
     "examples/own_operator": ["core/include", "sdk/include", "sdk/template"],  # one file for a copy of the template, one for an app
 }
 # A file of sdk/ops belongs to its role, which its name begins with, whatever its family.

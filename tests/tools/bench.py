@@ -21,6 +21,7 @@ def test(function):
 BENCH_ROWS = {  # each row, and its reference
     "launch/prepared": "kernel", "launch/eager": "kernel", "launch/prepare": None,
     "tensor/rebind": None, "launch/rebound over given": "the call alone",
+    "bridge/wrapped over given": "the call alone",
     "launch/new-shape": "the same calls again", "launch/1000-signatures": "prepared calls",
     "launch/1000-signatures over prepared": "prepared calls",
     "memory/one-size": "malloc", "memory/512-live": "malloc", "tensor/create 4 KiB": "malloc",

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* provider.c: makes the execution provider of a session. */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *provider_name(const struct ort_ep *self)
+{
+    (void)self;
+    return ORT_NAME;
+}
+
+static struct ort_status *provider_capability(struct ort_ep *self, const struct ort_graph *graph,
+                                              struct ort_support *support)
+{
+    return ort_claim((struct ort_provider *)self, graph, support);
+}
+
+static void provider_release_units(struct ort_ep *self, struct ort_compute **compute, size_t n)
+{
+    (void)self;
+    for (size_t i = 0; i < n; i++)
+        if (compute[i]) ort_unit_destroy((struct ort_unit *)compute[i]);
+}
+
+static struct ort_status *provider_compile(struct ort_ep *self, const struct ort_graph **graph,
+                                           const struct ort_node **fused, size_t n,
+                                           struct ort_compute **out_compute,
+                                           struct ort_node **out_context)
+{
+    struct ort_provider *ep = (struct ort_provider *)self;
+
+    (void)out_context;
+    for (size_t i = 0; i < n; i++) {
+        struct ort_unit *unit = NULL;
+        struct ort_status *status = ort_unit_create(ep, graph[i], fused[i], &unit);
+        if (status) {
+            provider_release_units(self, out_compute, i);
+            memset(out_compute, 0, n * sizeof(void *));
+            return status;
+        }
+        out_compute[i] = &unit->base;
+        ep->n_unit++;
+    }
+    return NULL;
+}
+
+/* The offer of a device's name; NULL: there is none. */
+static struct ort_offer *offer_find(const char *name)
+{
+    for (uint32_t i = 0; name && i < ort_factory.n_offer; i++)
+        if (!strcmp(ort_factory.offer[i].name, name)) return &ort_factory.offer[i];
+    return NULL;
+}
+
+static struct ort_status *provider_choose(struct ort_provider *ep,
+                                          const struct ort_pairs *const *facts, size_t n)
+{
+    const char *wanted = ep->options.device;
+
+    if (!*wanted && n) wanted = ort.pairs_get(facts[0], ORT_DEVICE_KEY);
+    ep->offer = offer_find(wanted);
+    if (!ep->offer)
+        return ort_error(ORT_NOT_FOUND, "Backplane: there is no device %s", wanted ? wanted : "");
+    if (n > 1)
+        ort_log(ep->logger, ORT_WARNING, "Backplane: a session runs on one device: %s is used, "
+                "the other %zu are not", ep->offer->name, n - 1);
+    return NULL;
+}
+
+struct ort_status *ort_provider_create(struct ort_ep_factory *self,
+                                       const struct ort_hardware *const *hardware,
+                                       const struct ort_pairs *const *facts, size_t n,
+                                       const struct ort_session_options *options,
+                                       const struct ort_logger *logger, struct ort_ep **out)
+{
+    struct ort_provider *ep = calloc(1, sizeof *ep);
+    struct ort_status *status;
+
+    (void)self;
+    (void)hardware;
+    if (!ep) return ort_no_memory();
+    ep->base = (struct ort_ep){.version = ORT_SINCE,
+                               .name = provider_name,
+                               .capability = provider_capability,
+                               .compile = provider_compile,
+                               .release_compute = provider_release_units};
+    ep->logger = logger;
+    status = ort_options_read(options, &ep->options);
+    if (!status) status = provider_choose(ep, facts, n);
+    if (status) free(ep);
+    else *out = &ep->base;
+    return status;
+}
+
+void ort_provider_release(struct ort_ep_factory *self, struct ort_ep *ep)
+{
+    (void)self;
+    free(ep);
+}
