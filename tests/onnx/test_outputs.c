@@ -177,3 +177,31 @@ Test(outputs, wrong_tensors_are_refused)
     for (int i = 0; i < 2; i++) bp_model_destroy(model[i]);
     fixture_finish(&f);
 }
+
+/* The types of outputs are known before a run: for all values of the inputs, for the given ones
+ * only, or, if they depend on data, not at all. */
+Test(outputs, types_are_known_before_a_run)
+{
+    struct fixture f = fixture_init();
+    struct bp_model *same = outputs_load(&f, same_outputs, sizeof same_outputs),
+                    *data = outputs_load(&f, nonzero_output, sizeof nonzero_output);
+    struct bp_tensor *x = outputs_x(&f), *made[4];
+    struct bp_model_type type[4];
+    uint32_t by_values = 7;
+
+    OK(bp_model_output_types(same, f.stream, &x, 1, type, 4, &by_values));
+    cr_expect_eq(by_values, 0);
+    OK(bp_model_run(same, f.stream, &x, 1, made, 4));
+    for (int i = 0; i < 4; i++) {
+        struct bp_tensor_info info = {.size = sizeof info};
+        OK(bp_tensor_get_info(made[i], &info));
+        cr_expect(type[i].is_known && type[i].dtype == info.dtype && type[i].rank == info.rank);
+        cr_expect_arr_eq(type[i].shape, info.shape, info.rank * sizeof(int64_t));
+        bp_tensor_destroy(made[i]);
+    }
+    OK(bp_model_output_types(data, f.stream, &x, 1, type, 1, NULL));
+    cr_expect_eq(type[0].is_known, 0, "an upper bound is no extent");
+    bp_tensor_destroy(x);
+    bp_model_destroy(same), bp_model_destroy(data);
+    fixture_finish(&f);
+}

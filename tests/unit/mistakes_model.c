@@ -86,6 +86,14 @@ static uint64_t model_program(const union value *a)
     return bp_model_program(a[0].p, a[1].p, a[2].u, a[3].p);
 }
 
+static uint64_t output_types(const union value *a)
+{
+    struct bp_model_type type;
+
+    return bp_model_output_types(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p ? &type : NULL, a[5].u,
+                                 NULL);
+}
+
 static uint64_t run_into(const union value *a)
 {
     return bp_model_run_into(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].cp, a[6].u);
@@ -217,6 +225,8 @@ static const struct function functions[] = {
     {"bp_model_output", model_output, {OF_MODEL, NUMBER(0), INFO(struct bp_model_port)}},
     {"bp_model_run", model_run,
      {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1), OUT_OF(T_TENSOR), NUMBER(1)}},
+    {"bp_model_output_types", output_types,
+     {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1), POINTER(&size_0), NUMBER(1)}},
     {"bp_model_run_values", run_values,
      {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(VALUES), NUMBER(1), OUT, NUMBER(1)}},
     {"bp_model_run_into", run_into,
@@ -272,6 +282,9 @@ static const struct mistake mistakes[] = {
     {"bp_model_run", "of another device", BP_ERR_INVALID, "input x is on template:0",
      {USE(3, FOREIGN)}},
     {"bp_model_run", "no tensor", BP_ERR_INVALID, "tensor", {USE(3, NO_TENSORS)}},
+    {"bp_model_output_types", "no inputs", BP_ERR_INVALID, "0 inputs and 1 outputs",
+     {SET(4, 0)}},
+    {"bp_model_output_types", "another dtype", BP_ERR_INVALID, "input x is f32", {USE(3, FLOATS)}},
     {"bp_model_run_into", "no inputs", BP_ERR_INVALID, "bp_model_run_into: 0 inputs and 1 outputs",
      {SET(4, 0)}},
     {"bp_model_run_into", "an input is NULL", BP_ERR_INVALID, "input x has no value",

@@ -260,6 +260,23 @@ BP_API enum bp_status bp_model_value_load(struct bp_model *model, const struct b
 BP_API enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in,
                                        size_t n_in, struct bp_graph **out_graph);
 
+/* The type of an output in a run. is_known 0: its extents depend on data, or it is no tensor. */
+struct bp_model_type {
+    uint32_t dtype, rank;
+    int64_t shape[BP_RANK_MAX];
+    uint32_t is_known;
+    uint32_t zero; /* 0 */
+};
+
+/* Finds the types of all outputs that bp_model_run would return with these inputs, so that the
+ * caller can allocate the memory for bp_model_run_into. Plans the model as the run would. out:
+ * n_out entries. out_by_values: NULL, or set to 1 if the types may be others for inputs of the same
+ * types with other values. A failed call may have written out. */
+BP_API enum bp_status bp_model_output_types(struct bp_model *model, struct bp_stream *stream,
+                                            struct bp_tensor *const *in, size_t n_in,
+                                            struct bp_model_type *out, size_t n_out,
+                                            uint32_t *out_by_values);
+
 /* Plans the model for inputs of these types, and for the values of small inputs that a plan depends
  * on (bp_model_run), which are read after all work of the device. out_program: the program that
  * runs with these inputs on inline streams launch from, to describe or watch it (program.h). The
