@@ -99,12 +99,12 @@ Test(bridge, finds_only_what_is_allocated)
     OK(bridge_memory_find(b.memory, at[0] + 40, 60, &place));
     cr_assert_eq(place.offset, 40);
     cr_assert_eq(bridge_memory_find(b.memory, at[0] + 40, 61, &place),
-                 host ? BP_OK : BP_ERR_INVALID);
-    cr_assert_eq(bridge_memory_find(b.memory, mine, 16, &place), host ? BP_OK : BP_ERR_INVALID);
-    cr_assert_eq(bridge_memory_find(b.memory, NULL, 16, &place), BP_ERR_INVALID);
+                 host ? BP_OK : BP_ERR_NOT_FOUND);
+    cr_assert_eq(bridge_memory_find(b.memory, mine, 16, &place), host ? BP_OK : BP_ERR_NOT_FOUND);
+    cr_assert_eq(bridge_memory_find(b.memory, NULL, 16, &place), BP_ERR_NOT_FOUND);
     bridge_memory_free(b.memory, at[0]);
     cr_assert_eq(bridge_memory_find(b.memory, at[0] + 40, 60, &place),
-                 host ? BP_OK : BP_ERR_INVALID);
+                 host ? BP_OK : BP_ERR_NOT_FOUND);
     OK(bridge_memory_find(b.memory, at[2], 100, &place));
     cr_assert_eq(place.offset, 0);
     bridge_memory_free(b.memory, NULL);

@@ -37,7 +37,8 @@ enum bp_status bridge_memory_allocate(struct bridge_memory *memory, struct bp_st
 /* Frees an allocation by its first address; NULL does nothing. Never waits. */
 void bridge_memory_free(struct bridge_memory *memory, void *address);
 
-/* Finds the place of size bytes from an address on. BP_ERR_INVALID: no allocation contains them. */
+/* Finds the place of size bytes from an address on. BP_ERR_NOT_FOUND, without a message: no
+ * allocation contains them. */
 enum bp_status bridge_memory_find(struct bridge_memory *memory, const void *address, uint64_t size,
                                   struct bridge_place *out_place);
 
@@ -77,8 +78,8 @@ void bridge_wraps_finish(struct bridge_wraps *wraps);
 void bridge_wraps_begin(struct bridge_wraps *wraps);
 
 /* Returns a tensor in row-major order whose first element is at an address; it belongs to the
- * wraps and is valid in this round. An empty tensor may have any address. BP_ERR_INVALID: the
- * memory is unknown (bridge_memory_find), or the address is no multiple of the element's size. */
+ * wraps and is valid in this round. An empty tensor may have any address. BP_ERR_NOT_FOUND: as
+ * bridge_memory_find. BP_ERR_INVALID: the address is no multiple of the element's size. */
 enum bp_status bridge_wrap(struct bridge_wraps *wraps, const void *address, uint32_t dtype,
                            uint32_t rank, const int64_t *shape, struct bp_tensor **out_tensor);
 

@@ -203,7 +203,7 @@ enum bp_status bridge_memory_find(struct bridge_memory *memory, const void *addr
     uintptr_t at = (uintptr_t)address;
 
     if (range_find(memory, at, size, out_place)) return BP_OK;
-    if (!memory->all || at < FIRST_ADDRESS || at > INT64_MAX) return BP_ERR_INVALID;
+    if (!memory->all || at < FIRST_ADDRESS || at > INT64_MAX) return BP_ERR_NOT_FOUND;
     *out_place = (struct bridge_place){memory->all, at - FIRST_ADDRESS};
     return BP_OK;
 }

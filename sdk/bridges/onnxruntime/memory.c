@@ -134,13 +134,15 @@ static struct ort_status *transfer_one(const struct ort_value *src, struct ort_v
 {
     struct ort_offer *from = ort_offer_of(ort.value_device(src)),
                      *to = ort_offer_of(ort.value_device(dst)), *offer = to ? to : from;
-    struct bp_stream *stream = given ? ort_stream_of(given) : NULL;
+    void *handle = ort_stream_handle(given);
+    struct bp_stream *stream = NULL;
     const void *source = NULL;
     void *target = NULL;
     size_t bytes = 0;
-    enum bp_status status;
+    enum bp_status status = handle ? ort_stream_begin(handle, &stream) : BP_OK;
     bool own;
 
+    if (status) return ort_failure(status);
     TRY(ort.value_bytes(src, &bytes));
     TRY(ort.tensor_data(src, &source));
     TRY(ort.tensor_data_mutable(dst, &target));
@@ -156,7 +158,10 @@ static struct ort_status *transfer_one(const struct ort_value *src, struct ort_v
         if (status == BP_OK) status = bp_stream_synchronize(stream);
         pthread_mutex_unlock(&offer->lock);
     }
-    return status ? ort_failure(status) : NULL;
+    if (status == BP_ERR_NOT_FOUND)
+        return ort_error(ORT_INVALID_ARGUMENT, "Backplane: a copy from %p to %p: one of them is no "
+                         "memory of %s", source, target, offer->name);
+    return ort_stream_end(own ? NULL : handle, status ? ort_failure(status) : NULL);
 }
 
 static struct ort_status *transfer_copy(struct ort_transfer *self, const struct ort_value **src,

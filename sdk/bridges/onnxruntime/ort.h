@@ -79,7 +79,6 @@ extern struct ort_factory ort_factory;
 /* The options of a session for the provider. */
 struct ort_options {
     char device[64];         /* in place of the device that the session names, or "" */
-    char fallback[8];        /* allow or deny */
     char precision[12];      /* exact or winograd */
     char cache[1024];        /* the folder of compiled programs, or "" */
     bool tune;               /* the compiler measures kernels */
@@ -116,8 +115,12 @@ struct ort_status *ort_stream_create(struct ort_ep_factory *self,
                                      const struct ort_memory_device *device,
                                      const struct ort_pairs *options,
                                      struct ort_stream_impl **out);
-/* The stream behind a stream of ONNX Runtime. */
-struct bp_stream *ort_stream_of(const struct ort_sync_stream *stream);
+/* The handle of a stream of ONNX Runtime; NULL if the stream is none of ours, or NULL. */
+void *ort_stream_handle(const struct ort_sync_stream *stream);
+/* Returns the stream behind a handle, for work of a run. ort_stream_end gets the status of that
+ * work, and returns it. */
+enum bp_status ort_stream_begin(void *handle, struct bp_stream **out);
+struct ort_status *ort_stream_end(void *handle, struct ort_status *status);
 
 /* proto.c: writes messages of protobuf. A failed allocation is remembered, and the buffer is then
  * empty. */

@@ -8,19 +8,57 @@
 struct stream_impl {
     struct ort_stream_impl base; /* first */
     struct bp_stream *stream;
+    bool has_failed;             /* and ONNX Runtime knows */
 };
 
 struct stream_event {
     struct ort_notification base; /* first */
-    struct bp_stream *stream;
+    struct stream_impl *of;
     struct bp_event *event;
 };
 
-struct bp_stream *ort_stream_of(const struct ort_sync_stream *stream)
+static void stream_release(struct ort_stream_impl *self)
 {
-    const struct ort_stream_impl *impl = ort.stream_impl(stream);
+    bp_stream_destroy(((struct stream_impl *)self)->stream);
+    free(self);
+}
 
-    return impl ? ((const struct stream_impl *)impl)->stream : NULL;
+static struct stream_impl *stream_of(const struct ort_sync_stream *stream)
+{
+    const struct ort_stream_impl *impl = stream ? ort.stream_impl(stream) : NULL;
+
+    return impl && impl->release == stream_release ? (struct stream_impl *)(uintptr_t)impl : NULL;
+}
+
+void *ort_stream_handle(const struct ort_sync_stream *stream)
+{
+    return stream_of(stream);
+}
+
+/* A failure of a stream is permanent, but ONNX Runtime uses the stream of a failed run again. It is
+ * replaced after ONNX Runtime has got the failure. */
+enum bp_status ort_stream_begin(void *handle, struct bp_stream **out)
+{
+    struct stream_impl *impl = handle;
+    struct bp_stream *next;
+
+    if (impl->has_failed) {
+        enum bp_status status = bp_stream_create(bp_stream_device(impl->stream), &next);
+        if (status) return status;
+        bp_stream_destroy(impl->stream);
+        impl->stream = next;
+        impl->has_failed = false;
+    }
+    *out = impl->stream;
+    return BP_OK;
+}
+
+struct ort_status *ort_stream_end(void *handle, struct ort_status *status)
+{
+    struct stream_impl *impl = handle;
+
+    if (status && impl && bp_stream_check_calls(impl->stream)) impl->has_failed = true;
+    return status;
 }
 
 static struct ort_status *stream_status(enum bp_status status)
@@ -42,16 +80,18 @@ static struct ort_status *event_activate(struct ort_notification *self)
 {
     struct stream_event *e = (struct stream_event *)self;
 
-    return stream_status(bp_event_record(e->event, e->stream));
+    return ort_stream_end(e->of, stream_status(bp_event_record(e->event, e->of->stream)));
 }
 
 static struct ort_status *event_wait_on_device(struct ort_notification *self,
                                                struct ort_sync_stream *consumer)
 {
-    struct bp_stream *stream = ort_stream_of(consumer);
+    struct bp_event *event = ((struct stream_event *)self)->event;
+    struct stream_impl *impl = stream_of(consumer);
 
-    if (!stream) return ort_error(ORT_INVALID_ARGUMENT, "Backplane: a stream of another provider");
-    return stream_status(bp_stream_wait(stream, ((struct stream_event *)self)->event));
+    /* The consumer is the processor, or a device of another provider. */
+    if (!impl) return stream_status(bp_event_wait(event, UINT64_MAX));
+    return ort_stream_end(impl, stream_status(bp_stream_wait(impl->stream, event)));
 }
 
 static struct ort_status *event_wait_on_host(struct ort_notification *self)
@@ -61,15 +101,9 @@ static struct ort_status *event_wait_on_host(struct ort_notification *self)
 
 /* --- streams --- */
 
-static void stream_release(struct ort_stream_impl *self)
-{
-    bp_stream_destroy(((struct stream_impl *)self)->stream);
-    free(self);
-}
-
 static void *stream_handle(struct ort_stream_impl *self)
 {
-    return ((struct stream_impl *)self)->stream;
+    return self;
 }
 
 static struct ort_status *stream_notification(struct ort_stream_impl *self,
@@ -87,14 +121,16 @@ static struct ort_status *stream_notification(struct ort_stream_impl *self,
     }
     e->base = (struct ort_notification){ORT_SINCE, event_release, event_activate,
                                         event_wait_on_device, event_wait_on_host};
-    e->stream = stream;
+    e->of = (struct stream_impl *)self;
     *out = &e->base;
     return NULL;
 }
 
 static struct ort_status *stream_flush(struct ort_stream_impl *self)
 {
-    return stream_status(bp_stream_synchronize(((struct stream_impl *)self)->stream));
+    struct stream_impl *impl = (struct stream_impl *)self;
+
+    return ort_stream_end(impl, stream_status(bp_stream_synchronize(impl->stream)));
 }
 
 static struct ort_status *stream_run_end(struct ort_stream_impl *self)

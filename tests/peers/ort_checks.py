@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the execution provider for ONNX Runtime, one by one, in a process each: the environment's python runs it.
+
+    python ort_checks.py LIBRARY DEVICE CHECK     one check; prints its facts, and `ok` as the last line
+    python ort_checks.py list                     the names of the checks
+"""
+import os
+import sys
+import threading
+
+CHECKS = {}
+KEY = "backplane_device"
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+# ---- models
+
+def model_of(nodes, inputs, outputs, weights=(), opset=17, **more):
+    """The bytes of a model. inputs, outputs: {name: (element type, shape)}; weights: {name: array}."""
+    from onnx import helper, numpy_helper  # pylint: disable=import-outside-toplevel
+
+    ports = [[helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in of.items()]
+             for of in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "graph", *ports, [numpy_helper.from_array(array, name) for name, array in dict(weights).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9, **more).SerializeToString()
+
+
+def node(op, inputs, outputs, **attributes):
+    from onnx import helper  # pylint: disable=import-outside-toplevel
+
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def layers(depth=1, width=64):
+    """y = relu(x w) ..., and what computes it."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    random = numpy.random.default_rng(1)
+    weights = {f"w{i}": (random.random((width, width), numpy.float32) - 0.5) / 4 for i in range(depth)}
+    nodes, at = [], "x"
+    for i in range(depth):
+        last = "y" if i == depth - 1 else f"r{i}"
+        nodes += [node("MatMul", f"{at} w{i}", f"h{i}"), node("Relu", f"h{i}", last)]
+        at = last
+
+    def expected(x):
+        for w in weights.values():
+            x = numpy.maximum(x @ w, 0)
+        return x
+    return model_of(nodes, {"x": (1, ["n", width])}, {"y": (1, ["n", width])}, weights), expected
+
+
+# ---- sessions
+
+class Bridge:
+    """The registered library and one of its devices."""
+
+    def __init__(self, library, device):
+        import onnxruntime  # pylint: disable=import-outside-toplevel
+
+        self.ort, self.library, self.name = onnxruntime, library, device
+        onnxruntime.set_default_logger_severity(3)
+        onnxruntime.register_execution_provider_library("backplane", library)
+        self.devices = {d.ep_metadata[KEY]: d for d in onnxruntime.get_ep_devices() if KEY in d.ep_metadata}
+
+    def options(self, device=None, whole=True, settings=(), **options):
+        made = self.ort.SessionOptions()
+        made.log_severity_level = 3
+        if whole:
+            made.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        for key, value in dict(settings).items():
+            made.add_session_config_entry(key, value)
+        made.add_provider_for_devices([self.devices[device or self.name]], options)
+        return made
+
+    def session(self, model, **more):
+        return self.ort.InferenceSession(model, self.options(**more))
+
+
+def random_x(n, width=64, seed=0):
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    return numpy.random.default_rng(seed).random((n, width), numpy.float32)
+
+
+def expect_close(got, expected, what=""):
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    assert got.shape == expected.shape, f"{what}: {got.shape}, expected {expected.shape}"
+    error = numpy.abs(got - expected).max() if got.size else 0
+    assert error <= 1e-4, f"{what}: differs by {error}"
+
+
+def expect_refused(call, *words):
+    """The message of the peer's own exception, which must contain the words."""
+    try:
+        call()
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        text = str(error)
+        assert all(word in text for word in words), f"expected {words} in: {text}"
+        return text
+    raise AssertionError(f"expected a refusal with {words}")
+
+
+# ---- checks
+
+@check
+def shapes(bridge):
+    """Inputs of many shapes, again and again; also empty ones."""
+    model, expected = layers(2)
+    session = bridge.session(model)
+    for n in (1, 3, 8, 1, 0, 3, 5, 2, 4, 6, 7, 9, 10, 1, 3, 0):
+        expect_close(session.run(None, {"x": random_x(n)})[0], expected(random_x(n)), f"n = {n}")
+
+
+@check
+def threads(bridge):
+    """Four threads run one session at the same time."""
+    model, expected = layers(3)
+    session = bridge.session(model)
+    wrong = []
+
+    def work(seed):
+        x = [random_x(n, seed=seed) for n in (1, 2, 5)]
+        right = [expected(one) for one in x]
+        for i in range(100):
+            got = session.run(None, {"x": x[i % 3]})[0]
+            try:
+                expect_close(got, right[i % 3], f"thread {seed}, run {i}")
+            except AssertionError as error:
+                wrong.append(str(error))
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong, wrong[0]
+
+
+@check
+def partial(bridge):
+    """A node that the library lacks stays with ONNX Runtime; the placement is printed."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model = model_of([node("Relu", "x", "a"), node("StringNormalizer", "s", "t"), node("Add", "a x", "b"),
+                      node("Bernoulli", "b", "drawn"), node("Mul", "b b", "y")],
+                     {"x": (1, [2, 3]), "s": (8, [2])}, {"y": (1, [2, 3]), "t": (8, [2]), "drawn": (1, [2, 3])})
+    expect_refused(lambda: bridge.session(model), "CPU EP")
+    settings = {"session.record_ep_graph_assignment_info": "1"}
+    session = bridge.session(model, whole=False, settings=settings)
+    x = numpy.array([[1, -2, 3], [0.5, -0.5, 0]], numpy.float32)
+    y, t, _ = session.run(None, {"x": x, "s": numpy.array(["a", "B"])})
+    expect_close(y, (numpy.maximum(x, 0) + x) ** 2)
+    assert list(t) == ["a", "B"], t
+    if hasattr(session, "get_provider_graph_assignment_info"):
+        for part in session.get_provider_graph_assignment_info():
+            print(f"{part.ep_name}: {', '.join(n.op_type for n in part.get_nodes())}")
+
+
+@check
+def convex(bridge):
+    """Supported nodes on both sides of a node that stays with ONNX Runtime, and beside it."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    text = [node("Cast", "b", "s", to=8), node("Cast", "s", "c", to=1)]  # by way of strings
+    model = model_of([node("Abs", "x", "a"), node("Neg", "a", "b"), *text, node("Exp", "a", "side"), node("Add", "c b", "d"),
+                      node("Mul", "d side", "y")], {"x": (1, [4])}, {"y": (1, [4])})
+    session = bridge.session(model, whole=False)
+    x = numpy.array([1, -2, 0.5, 0], numpy.float32)
+    expect_close(session.run(None, {"x": x})[0], -2 * numpy.abs(x) * numpy.exp(numpy.abs(x)))
+
+
+@check
+def bodies(bridge):
+    """Nodes with sub-graphs, which use values from outside of these."""
+    import numpy  # pylint: disable=import-outside-toplevel
+    from onnx import helper  # pylint: disable=import-outside-toplevel
+
+    def body(op, name):
+        return helper.make_graph([node(op, "x w", name)], name, [], [helper.make_tensor_value_info(name, 1, None)])
+    model = model_of([node("If", "c", "y", then_branch=body("MatMul", "p"), else_branch=body("Add", "q"))],
+                     {"c": (9, []), "x": (1, [64, 64])}, {"y": (1, [64, 64])},
+                     {"w": numpy.eye(64, dtype=numpy.float32)})
+    session, x = bridge.session(model), random_x(64)
+    expect_close(session.run(None, {"c": numpy.array(True), "x": x})[0], x)
+    expect_close(session.run(None, {"c": numpy.array(False), "x": x})[0], x + numpy.eye(64))
+
+
+@check
+def data_dependent(bridge):
+    """Outputs whose shapes depend on data."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    session = bridge.session(model_of([node("NonZero", "x", "y")], {"x": (1, [3, 3])}, {"y": (7, [2, "n"])}))
+    for x in (numpy.eye(3), numpy.ones((3, 3)), numpy.zeros((3, 3))):
+        got = session.run(None, {"x": x.astype(numpy.float32)})[0]
+        assert numpy.array_equal(got, numpy.array(numpy.nonzero(x))), got
+
+
+@check
+def types(bridge):
+    """Element types of values; a type that the library lacks is left to other providers."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    for number, name in ((1, "float32"), (6, "int32"), (7, "int64"), (2, "uint8"), (11, "float64"), (10, "float16")):
+        session = bridge.session(model_of([node("Add", "x x", "y")], {"x": (number, [3])}, {"y": (number, [3])}))
+        x = numpy.array([1, 2, 3], name)
+        got = session.run(None, {"x": x})[0]
+        assert got.dtype == x.dtype and numpy.array_equal(got, x + x), (name, got)
+    expect_refused(lambda: bridge.session(model_of([node("Identity", "x", "y")], {"x": (8, [3])}, {"y": (8, [3])})), "CPU EP")
+
+
+@check
+def attributes(bridge):
+    """A node whose attributes the library lacks is left to other providers, an equal one without them is not."""
+    def upsample(mode):
+        return model_of([node("GridSample", "x g", "y", mode=mode)],
+                        {"x": (1, [1, 1, 4, 4]), "g": (1, [1, 2, 2, 2])}, {"y": (1, [1, 1, 2, 2])}, opset=16)
+    bridge.session(upsample("bilinear"))
+    texts = model_of([node("Constant", "", "c", value_strings=[b"a", b"b"]), node("Identity", "c", "y")],
+                     {"x": (1, [1])}, {"y": (8, [2])})
+    session = bridge.session(texts, whole=False)
+    import numpy  # pylint: disable=import-outside-toplevel
+    assert list(session.run(None, {"x": numpy.zeros(1, numpy.float32)})[0]) == ["a", "b"]
+
+
+@check
+def resident(bridge):
+    """Inputs and outputs in memory of the device."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model, expected = layers(2)
+    session = bridge.session(model)
+    info = bridge.devices[bridge.name].memory_info(bridge.ort.OrtDeviceMemoryType.DEFAULT)
+    x = random_x(4)
+    if info is None:
+        print("host memory")
+        where = ("cpu", 0)
+        given = bridge.ort.OrtValue.ortvalue_from_numpy(x)
+    else:
+        where = ("gpu", info.device_id, info.device_vendor_id)
+        given = bridge.ort.OrtValue.ortvalue_from_numpy(x, *where)
+        assert numpy.array_equal(given.numpy(), x), "the copy to the device and back"
+    for _ in range(3):
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", given)
+        if info is None:
+            binding.bind_output("y")
+        else:
+            made = bridge.ort.OrtValue.ortvalue_from_shape_and_type([4, 64], numpy.float32, *where)
+            binding.bind_ortvalue_output("y", made)
+        session.run_with_iobinding(binding)
+        got = binding.get_outputs()[0]
+        expect_close(got.numpy(), expected(x))
+    print(f"bound on {got.device_name()}")
+
+
+@check
+def two_devices(bridge):
+    """Sessions on all devices in turns, and one after the other again."""
+    model, expected = layers(2)
+    sessions = {name: bridge.session(model, device=name) for name in bridge.devices}
+    print(", ".join(sessions))
+    for n in (1, 4, 2):
+        for name, session in sessions.items():
+            expect_close(session.run(None, {"x": random_x(n)})[0], expected(random_x(n)), name)
+
+
+@check
+def options(bridge):
+    """Options of the provider, right and wrong ones."""
+    model, expected = layers(1)
+    for given in ({"precision": "exact"}, {"precision": "winograd"}, {"device": bridge.name}, {"tune": "1"}):
+        session = bridge.session(model, **{key: value for key, value in given.items() if key != "device"},
+                                 settings={f"ep.backplaneexecutionprovider.{key}": value for key, value in given.items()
+                                           if key == "device"})
+        expect_close(session.run(None, {"x": random_x(2)})[0], expected(random_x(2)), str(given))
+    expect_refused(lambda: bridge.session(model, precision="rough"), "precision", "rough", "exact")
+    expect_refused(lambda: bridge.session(model, tune="2"), "tune", "0|1")
+    expect_refused(lambda: bridge.session(model, settings={"ep.backplaneexecutionprovider.device": "warp:0"}), "warp:0")
+
+
+@check
+def cached(bridge):
+    """Programs are kept in a folder for later sessions."""
+    import tempfile  # pylint: disable=import-outside-toplevel
+
+    model, expected = layers(2)
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            session = bridge.session(model, cache=folder)
+            expect_close(session.run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+        print(f"{len(os.listdir(folder))} files")
+        assert os.listdir(folder)
+
+
+@check
+def wrong_inputs(bridge):
+    """A failure in a run is the peer's exception; the session and the process go on."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model = model_of([node("Gather", "x i", "y", axis=0)], {"x": (1, [4, 2]), "i": (7, ["n"])}, {"y": (1, ["n", 2])})
+    session = bridge.session(model)
+    x = numpy.arange(8, dtype=numpy.float32).reshape(4, 2)
+    text = expect_refused(lambda: session.run(None, {"x": x, "i": numpy.array([7])}), "Backplane")
+    print(text.splitlines()[-1][-160:])
+    expect_close(session.run(None, {"x": x, "i": numpy.array([3, 0])})[0], x[[3, 0]])
+
+
+@check
+def out_of_memory(bridge):
+    """A run for which there is no memory is the peer's exception; a smaller one then succeeds. BP_MEM_LIMIT is set."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model = model_of([node("MatMul", "x t", "a"), node("Relu", "a", "b"), node("MatMul", "b x", "y")],
+                     {"x": (1, ["n", 8]), "t": (1, [8, "n"])}, {"y": (1, ["n", 8])})
+    session = bridge.session(model)
+
+    def run(n):
+        x = numpy.ones((n, 8), numpy.float32)
+        return session.run(None, {"x": x, "t": x.T.copy()})[0]
+    text = expect_refused(lambda: run(8192), "memory")
+    print(text.splitlines()[0][-160:])
+    assert run(4).shape == (4, 8)
+
+
+@check
+def unregister(bridge):
+    """The library is unregistered and registered again."""
+    model, expected = layers(1)
+    for _ in range(3):
+        session = bridge.session(model)
+        expect_close(session.run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+        del session
+        bridge.devices.clear()
+        bridge.ort.unregister_execution_provider_library("backplane")
+        bridge.__init__(bridge.library, bridge.name)
+    expect_refused(lambda: bridge.ort.register_execution_provider_library("second", bridge.library), "registered already")
+
+
+@check
+def exits_while_it_works(bridge):
+    """The process ends while other threads run sessions: it waits for what runs, and refuses the rest."""
+    import ctypes  # pylint: disable=import-outside-toplevel
+
+    model, _ = layers(8, 256)
+    session = bridge.session(model)
+    begun = threading.Barrier(3)
+
+    def work():
+        x = random_x(64, 256)
+        session.run(None, {"x": x})
+        begun.wait()
+        while True:
+            session.run(None, {"x": x})
+    for _ in range(2):
+        threading.Thread(target=work, daemon=True).start()
+    begun.wait()
+    print("ok", flush=True)
+    ctypes.CDLL(None).exit(0)  # Python itself would abort these threads
+
+
+def main():
+    if sys.argv[1] == "list":
+        print("\n".join(CHECKS))
+        return
+    CHECKS[sys.argv[3]](Bridge(*sys.argv[1:3]))
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()
