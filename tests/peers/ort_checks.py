@@ -78,7 +78,8 @@ class Bridge:
         return made
 
     def session(self, model, **more):
-        return self.ort.InferenceSession(model, self.options(**more))
+        """A session that does not try the processor alone after a failure, as Python's sessions do."""
+        return self.ort.InferenceSession(model, self.options(**more), enable_fallback=0)
 
 
 def random_x(n, width=64, seed=0):
@@ -146,7 +147,7 @@ def partial(bridge):
     """A node that the library lacks stays with ONNX Runtime; the placement is printed."""
     import numpy  # pylint: disable=import-outside-toplevel
 
-    model = model_of([node("Relu", "x", "a"), node("StringNormalizer", "s", "t"), node("Add", "a x", "b"),
+    model = model_of([node("Relu", "x", "a"), node("Identity", "s", "t"), node("Add", "a x", "b"),
                       node("Bernoulli", "b", "drawn"), node("Mul", "b b", "y")],
                      {"x": (1, [2, 3]), "s": (8, [2])}, {"y": (1, [2, 3]), "t": (8, [2]), "drawn": (1, [2, 3])})
     expect_refused(lambda: bridge.session(model), "CPU EP")
@@ -185,7 +186,8 @@ def bodies(bridge):
     model = model_of([node("If", "c", "y", then_branch=body("MatMul", "p"), else_branch=body("Add", "q"))],
                      {"c": (9, []), "x": (1, [64, 64])}, {"y": (1, [64, 64])},
                      {"w": numpy.eye(64, dtype=numpy.float32)})
-    session, x = bridge.session(model), random_x(64)
+    whole = int(bridge.ort.__version__.split(".")[1]) >= 27  # older ones do not pass values from outside
+    session, x = bridge.session(model, whole=whole), random_x(64)
     expect_close(session.run(None, {"c": numpy.array(True), "x": x})[0], x)
     expect_close(session.run(None, {"c": numpy.array(False), "x": x})[0], x + numpy.eye(64))
 

@@ -35,6 +35,7 @@ import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
 import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
+import ort_provider  # noqa: E402
 import python_package  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
@@ -42,8 +43,9 @@ import slow_operators  # noqa: E402
 
 BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer whose environment it takes, its module
            "models": ("real-models", bench_models), "programs": ("real-models", bench_programs),
-           "xpu": ("real-models", bench_xpu), "training": ("training", bench_training)}
-MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3,
+           "xpu": ("real-models", bench_xpu), "training": ("training", bench_training),
+           "onnxruntime": ("onnxruntime", ort_provider)}
+MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onnxruntime": ort_provider, "onednn3": onednn3,
            "intel-opencl": intel_opencl, "training": bench_training,
            "python": python_package, "python-torch": python_package}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
@@ -76,6 +78,10 @@ class Peer:
     def packages(self):
         """The folders that the environment's packages are in."""
         return glob.glob(os.path.join(self.folder, "lib", "python*", "site-packages"))
+
+    def packages_of(self, name):
+        """The folders that the packages of another peer's environment are in."""
+        return glob.glob(os.path.join(self.peers.scratch.folder(name), "lib", "python*", "site-packages"))
 
     def opencl(self):
         return run.opencl(self.peers.run)

@@ -20,6 +20,7 @@ import intel_opencl
 import mutants
 import onednn3
 import onnx_suite
+import ort_provider
 import peers
 import python_package
 import real_models
@@ -159,6 +160,25 @@ def refuses_list(parse, text, part):
     except ValueError as error:
         return part in str(error)
     return False
+
+
+ORT_LIST = "floor cpu 1\nnode/a left: strings\n1.23:node/b left: old\nxpu:node/c wrong: drawn at random\n"
+
+
+def of_provider(outcomes, device="cpu", version="1.32.0"):
+    """outcomes: {model: outcome}. The floor's own pass or failure is counted."""
+    floors, entries = ort_provider.parse_list(ORT_LIST)
+    found = {f"node/{name}": (outcome, "") for name, outcome in outcomes.items()}
+    return counted(ort_provider.count_suite, device, found, ort_provider.expected_of(entries, device, version), floors.get(device),
+                   True)
+
+
+def provider_list():
+    """A printed list holds for the outcomes that it was printed from, and keeps the lines of people."""
+    floors, entries = ort_provider.parse_list(ORT_LIST)
+    text = ort_provider.print_list(floors, entries, {"node/d": ("left", "new"), "node/a": ("pass", "")})
+    return ort_provider.parse_list(text)[0] == floors and sorted(e["model"] for e in ort_provider.parse_list(text)[1]) == [
+        "node/b", "node/c", "node/d"]
 
 
 def of_model(state, expected):
@@ -369,6 +389,14 @@ CHECKS = {
                                          for version in ("2026.22.10", "3.1-pocl")] == [True, False],
     "cases of the driver": lambda: [("gradient" in " ".join(cases), title in intel_opencl.BUDGETS) for title, cases in (
         intel_opencl.cases_of(False), intel_opencl.cases_of(True))] == [(True, True), (False, True)],
+    "models in ONNX Runtime": lambda: of_provider({"a": "left", "d": "pass"}) == (2, 0, 1),
+    "models in ONNX Runtime of another version": lambda: [of_provider({"a": "left", "b": "left", "d": "pass"}, version=v) for v in (
+        "1.23.2", "1.32.0")] == [(2, 0, 2), (2, 1, 1)],
+    "models in ONNX Runtime on another device": lambda: of_provider({"a": "left", "c": "wrong"}, "xpu") == (0, 1, 2),
+    "a listed model that passes in ONNX Runtime": lambda: of_provider({"a": "pass", "d": "pass"}) == (2, 1, 0),
+    "a wrong number in ONNX Runtime": lambda: of_provider({"a": "left", "d": "wrong"}) == (0, 2, 1),
+    "a list of models in ONNX Runtime": provider_list,
+    "a bad line about ONNX Runtime": lambda: refuses_list(ort_provider.parse_list, "node/a lost: why\n", "ort_suite.txt:1"),
     "lists of this folder": committed_lists_fit,
 }
 

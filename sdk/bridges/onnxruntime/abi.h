@@ -34,6 +34,8 @@ struct ort_value_info;
 
 enum {
     ORT_SINCE = 23, /* the version that our structs state, and the oldest that is supported */
+    ORT_PARENT = 24,   /* names the node that a sub-graph belongs to */
+    ORT_IMPLICIT = 27, /* passes to a fused node the values that only its sub-graphs use */
     ORT_KNOWN = 32, /* the newest version that was tested */
 };
 

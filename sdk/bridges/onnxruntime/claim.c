@@ -19,6 +19,7 @@ struct claim {
     size_t *place;                /* the number in the order, by the node's id, plus 1 */
     size_t n_place;
     size_t n_claimed;
+    bool has_fused; /* nodes in sub-graphs of this graph's nodes are fused */
 };
 
 /* Marks a node as not claimed. */
@@ -27,6 +28,7 @@ static void claim_lack(void *ctx, size_t node, const char *text)
     struct claim *c = ctx;
     const char *name = "", *op = "";
 
+    if (strstr(text, "operator " ORT_NAME ".") == text) c->has_fused = true;
     if (node >= c->n || !c->claimed[node]) return;
     c->claimed[node] = false;
     ort_forget(ort.node_name(c->node[node], &name));
@@ -92,9 +94,14 @@ static struct ort_status *node_check_types(const struct claim *c, const struct o
                                            const char **out_why)
 {
     const struct ort_value_info **value;
-    size_t n;
+    size_t n = 0;
 
     *out_why = NULL;
+    TRY(ort.node_n_implicit(node, &n));
+    if (n && ort_factory.peer < ORT_IMPLICIT) {
+        *out_why = "this version of ONNX Runtime does not pass values from outside a sub-graph";
+        return NULL;
+    }
     for (int which = INPUTS; which < PORTS && !*out_why; which++) {
         struct ort_status *status = NULL;
         TRY(node_values(node, which, &value, &n));
@@ -135,19 +142,43 @@ static void count_lack(void *ctx, size_t node, const char *text)
     ++*(int *)ctx;
 }
 
-/* Tests whether the provider will claim the node that a sub-graph belongs to, with the sub-graph.
+/* Tests whether nodes of a node's sub-graphs may be fused. Other nodes with sub-graphs are
+ * functions (SequenceMap), which ONNX Runtime inlines later: all versions up to 1.32 then refuse
+ * the model because of the fused node ("No opset import for domain"). */
+static struct ort_status *node_is_control(const struct ort_node *node, bool *out)
+{
+    static const char *const control[] = {"If", "Loop", "Scan"};
+    const char *op = "", *domain = "";
+
+    *out = false;
+    TRY(ort.node_operator(node, &op));
+    TRY(ort.node_domain(node, &domain));
+    for (size_t i = 0; i < sizeof control / sizeof *control; i++)
+        *out |= !*domain && !strcmp(op, control[i]);
+    return NULL;
+}
+
+/* Tests whether the nodes of a sub-graph have to be left alone: because the provider will claim the
+ * node that the sub-graph belongs to, with the sub-graph, or because ONNX Runtime cannot fuse them
+ * (old versions lose constants from outside of the sub-graph).
  * ONNX Runtime calls the provider for the sub-graph first. */
 static struct ort_status *claim_parent(const struct claim *c, bool *out)
 {
     struct ort_writing w = {.flags = ORT_WRITE_TYPES};
     const struct ort_node *parent = NULL;
     struct ort_status *failed;
+    bool is_control = false;
     const char *why;
     int lacks = 0;
 
     *out = false;
     TRY(ort.graph_parent(c->graph, &parent));
     if (!parent) return NULL;
+    TRY(node_is_control(parent, &is_control));
+    if (!is_control || ort_factory.peer < ORT_IMPLICIT) {
+        *out = true;
+        return NULL;
+    }
     TRY(node_check_types(c, parent, &why));
     if (why) return NULL;
     failed = ort_write_alone(&w, c->graph, parent);
@@ -238,9 +269,28 @@ static struct ort_status *claim_groups(struct claim *c, struct ort_support *supp
     return NULL;
 }
 
+/* Version 1.23 does not report that a graph is a sub-graph. It loses constants from outside of it,
+ * and gives equal names to fused nodes inside and outside. */
+static struct ort_status *claim_old(const struct claim *c, bool *out_none)
+{
+    const struct ort_value_info **value;
+    size_t n;
+
+    *out_none = c->has_fused;
+    for (size_t at = 0; at < c->n && !*out_none; at++) {
+        struct ort_status *status = NULL;
+        TRY(node_values(c->node[at], INPUTS, &value, &n));
+        for (size_t i = 0; i < n && !status && !*out_none; i++)
+            if (value[i]) status = ort.value_info_is_outer(value[i], out_none);
+        free(value);
+        TRY(status);
+    }
+    return NULL;
+}
+
 static struct ort_status *claim_nodes(struct claim *c, struct ort_support *support)
 {
-    bool of_parent;
+    bool of_parent, none = false;
 
     c->node = calloc(c->n + 1, sizeof *c->node);
     c->claimed = calloc(c->n + 1, sizeof *c->claimed);
@@ -251,7 +301,8 @@ static struct ort_status *claim_nodes(struct claim *c, struct ort_support *suppo
     if (of_parent) return NULL;
     memset(c->claimed, 1, c->n * sizeof *c->claimed);
     TRY(claim_supported(c));
-    TRY(claim_groups(c, support));
+    if (ort_factory.peer < ORT_PARENT) TRY(claim_old(c, &none));
+    if (!none) TRY(claim_groups(c, support));
     ort_log(c->ep->logger, ORT_INFO, "Backplane: %s runs %zu of %zu nodes", c->ep->offer->name,
             c->n_claimed, c->n);
     return NULL;

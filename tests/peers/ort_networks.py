@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a network in ONNX Runtime with Backplane's provider and with the processor's, and compares outputs and times.
+
+    python ort_networks.py LIBRARY DEVICE NAME PATH           the environment's python; the last line is `right`
+    python ort_networks.py LIBRARY DEVICE NAME PATH ONNX      measures instead, also libbackplane-onnx, the library ONNX
+"""
+import ctypes
+import sys
+import time
+
+import real_models
+
+TOLERANCE = 1e-4  # of the largest magnitude of an output
+SECONDS = 1.5     # of measurements for each set of inputs
+
+
+def inputs_of(name, session):
+    """[{input: array}]. A network that real_models does not know gets element i of n = i / n."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    if name in real_models.MODELS:
+        return real_models.values_of(name)
+    port = session.get_inputs()[0]
+    count = int(numpy.prod(port.shape))
+    return [{port.name: (numpy.arange(count) / count).astype(numpy.float32).reshape(port.shape)}]
+
+
+def sessions_of(library, device, path):
+    """[(session, seconds of the load)]: the processor's and ours, of one thread each."""
+    import onnxruntime as ort  # pylint: disable=import-outside-toplevel
+
+    ort.set_default_logger_severity(3)
+    ort.register_execution_provider_library("backplane", library)
+    found = next(d for d in ort.get_ep_devices() if d.ep_metadata.get("backplane_device") == device)
+    made = []
+    for ours in (False, True):
+        options = ort.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 3, 1, 1
+        if ours:
+            options.add_provider_for_devices([found], {})
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+        start = time.perf_counter()
+        session = ort.InferenceSession(path, options, **({} if ours else {"providers": ["CPUExecutionProvider"]}))
+        made.append((session, time.perf_counter() - start))
+    return made
+
+
+def difference(got, expected):
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return f"{got.dtype, got.shape}, expected {expected.dtype, expected.shape}"
+    if expected.dtype.kind != "f":
+        return None if numpy.array_equal(got, expected) else "integers differ"
+    largest = float(numpy.abs(expected).max())
+    error = float(numpy.abs(got.astype(numpy.float64) - expected).max())
+    return None if error <= TOLERANCE * largest else f"differs by {error:.2g}, its largest magnitude is {largest:.2g}"
+
+
+def compare(theirs, ours, sets):
+    for i, values in enumerate(sets):
+        expected = theirs.run(None, values)
+        for turn in range(2):
+            for k, (x, y) in enumerate(zip(ours.run(None, values), expected)):
+                text = difference(x, y)
+                if text:
+                    print(f"inputs {i}, run {turn}, output {k}: {text}")
+                    return 1
+    print("right")
+    return 0
+
+
+def alone(caller, values):
+    """A function that runs the model without ONNX Runtime, on tensors that exist."""
+    given = [caller.tensor_of(values[name]) for name in caller.names()]
+    n_out = caller.c.bp_model_outputs(caller.model)
+    at, out = (ctypes.c_void_p * len(given))(*(t.value for t in given)), (ctypes.c_void_p * n_out)()
+
+    def run():
+        caller.call("bp_model_run", caller.model, caller.stream, at, ctypes.c_size_t(len(given)), out, ctypes.c_size_t(n_out))
+        caller.call("bp_stream_synchronize", caller.stream)
+        for tensor in out:
+            caller.c.bp_tensor_destroy(ctypes.c_void_p(tensor))
+    return run
+
+
+def measure(name, loads, functions):
+    """Prints the medians of runs by turns, in milliseconds, and the median of the ratios of ours to Backplane alone."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    for function in functions * 3:
+        function()
+    times, end = [], time.perf_counter() + SECONDS
+    while len(times) < 5 or (time.perf_counter() < end and len(times) < 2000):
+        turn = []
+        for function in functions:
+            start = time.perf_counter()
+            function()
+            turn.append(1e3 * (time.perf_counter() - start))
+        times.append(turn)
+    table = numpy.array(times)
+    ratio = table[:, 1] / table[:, 2]
+    low, middle, high = numpy.percentile(ratio, (25, 50, 75))
+    print(f"{name:16} load {loads[0]:7.3f} {loads[1]:7.3f} s   run {' '.join(f'{t:9.3f}' for t in numpy.median(table, 0))} ms   "
+          f"provider / alone {middle:.3f} ({low:.3f} to {high:.3f})")
+
+
+def main(library, device, name, path, onnx=None):
+    (theirs, first), (ours, second) = sessions_of(library, device, path)
+    sets = inputs_of(name, theirs)
+    if not onnx:
+        return compare(theirs, ours, sets)
+    caller = real_models.Caller(onnx, path, device)
+    for values in sets:
+        measure(name, (first, second), [lambda: theirs.run(None, values), lambda: ours.run(None, values),  # pylint: disable=cell-var-from-loop
+                                        alone(caller, values)])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the execution provider for ONNX Runtime in ONNX Runtime: checks of its parts, ONNX's test models with the
+processor's provider forbidden, and whole networks. The models are those of Debian's libonnx-testdata."""
+import json
+import os
+import re
+
+import real_models
+
+LIST = "ort_suite.txt"
+DATA = "/usr/share/libonnx-testdata/data"
+DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
+CHECKED = ("cpu", "sim")
+SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}}  # variables of checks
+CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
+BUDGETS = {"checks": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
+ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
+FLOOR = re.compile(r"floor (?P<device>\w+) (?P<least>\d+)")
+HEAD = """\
+# ONNX's test models that do not pass in ONNX Runtime with Backplane's provider alone.
+#   floor DEVICE N                              at least N models pass on the device
+#   [DEVICE:][VERSION:]MODEL OUTCOME: REASON    VERSION of ONNX Runtime; without it, the line is about all versions
+# OUTCOME is left (a node is left to another provider, or ONNX Runtime refuses the model), wrong or failed. The lines of left
+# without VERSION are written by `./dev peers update onnxruntime`; people write the others, and the command keeps them.
+"""
+
+
+# ---- the list
+
+def parse_list(text):
+    """({device: least}, [entry])."""
+    floors, entries = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        floor, entry = FLOOR.fullmatch(line), ENTRY.fullmatch(line)
+        if floor:
+            floors[floor["device"]] = int(floor["least"])
+        elif entry:
+            entries.append(entry.groupdict())
+        elif line.strip() and not line.startswith("#"):
+            raise ValueError(f"tests/peers/{LIST}:{number}: '{line}'; expected `floor DEVICE N` or "
+                             "`[DEVICE:][VERSION:]MODEL OUTCOME: REASON`")
+    return floors, entries
+
+
+def read_list(folder):
+    with open(os.path.join(folder, LIST), encoding="utf-8") as file:
+        return parse_list(file.read())
+
+
+def expected_of(entries, device, version):
+    """{model: (outcome, reason)} for a device and a version as 1.32.0."""
+    return {e["model"]: (e["outcome"], e["reason"]) for e in entries
+            if e["device"] in (None, device) and (e["version"] is None or version.startswith(f"{e['version']}."))}
+
+
+def print_list(floors, entries, found):
+    """The text of a new list. found: the outcomes on cpu, of the version that `test` runs."""
+    kept = [e for e in entries if e["outcome"] != "left" or e["version"] or e["device"]]
+    kept += [{"device": None, "version": None, "model": model, "outcome": "left", "reason": text}
+             for model, (outcome, text) in found.items() if outcome == "left"]
+    lines = [f"{e['device'] + ':' if e['device'] else ''}{e['version'] + ':' if e['version'] else ''}{e['model']} "
+             f"{e['outcome']}: {e['reason']}\n" for e in kept]
+    return HEAD + "".join(f"floor {device} {least}\n" for device, least in floors.items()) + "".join(sorted(lines))
+
+
+# ---- counting
+
+def count_suite(count, device, found, expected, floor, whole):
+    """Counts the models of a device. A model that passes although it is listed is a failure."""
+    for model, (outcome, text) in found.items():
+        name = f"peers/onnxruntime/{device}/{model}"
+        known, reason = expected.get(model, ("pass", ""))
+        if outcome != known:
+            remedy = f"; remove it from tests/peers/{LIST}" if outcome == "pass" else ""
+            count.fail(f"{name}: {outcome}, expected {known} {reason}".rstrip() + remedy, text)
+        elif outcome == "pass":
+            count.pass_()
+        else:
+            count.skip(name, reason)
+    for unknown in sorted(set(expected) - set(found)) if whole else ():
+        count.fail(f"tests/peers/{LIST}: {unknown} is no model of the suite")
+    passed = sum(outcome == "pass" for outcome, _ in found.values())
+    if floor is None or passed < floor:
+        count.fail(f"peers/onnxruntime/{device}: {passed} models pass; tests/peers/{LIST} has the floor {floor}")
+    else:
+        count.pass_()
+
+
+# ---- steps
+
+def library_of(peer):
+    return os.path.join(peer.build, "sdk", "bridges", "onnxruntime", "libonnxruntime_ep_backplane.so")
+
+
+def script(peer, name, *arguments):
+    return [peer.python, os.path.join(peer.here, name), *arguments]
+
+
+def environment(peer, device):
+    """Only the plugin that is tested, and cpu."""
+    return {"BP_PLUGINS": f"cpu,{device}", **(peer.opencl() if device == "xpu" else {})}
+
+
+def run_checks(peer):
+    code, output = peer.call(script(peer, "ort_checks.py", "list"), CHECK_SECONDS)
+    if code or not output.split():
+        peer.count.fail("peers/onnxruntime/checks: there is no list of them", output)
+        return
+    for name in output.split():
+        for device in CHECKED:
+            more = {**environment(peer, "sim"), **SEPARATE.get(name, {})}
+            code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
+            if code == 0 and "ok" in text.splitlines():
+                peer.count.pass_()
+            else:
+                peer.count.fail(f"peers/onnxruntime/{device}/{name}: exit status {code}", text)
+
+
+def run_suite(peer, device):
+    """{model: (outcome, text)}, or None after a failure that is counted."""
+    report = os.path.join(peer.folder, f"{device}.json")
+    if os.path.exists(report):
+        os.unlink(report)
+    code, output = peer.call(script(peer, "ort_suite.py", library_of(peer), f"{device}:0", DATA, report, str(DEVICES[device])),
+                             SUITE_SECONDS, environment(peer, device))
+    try:
+        with open(report, encoding="utf-8") as file:
+            return {model: tuple(outcome) for model, outcome in json.load(file).items()}
+    except (OSError, ValueError) as error:
+        peer.count.fail(f"peers/onnxruntime/{device}: exit status {code}, no whole report ({error!r})", output)
+        return None
+
+
+def networks_of(peer):
+    """{name: path} of the networks that are on this machine: the light ones of the ONNX project, beside the repository,
+    and those that the packages of the peer real-models have."""
+    folder = os.path.abspath(os.environ.get("BP_ONNX_LIGHT", os.path.join(peer.here, "..", "..", "..", "shared", "onnx-light")))
+    found = {file[6:-5]: os.path.join(folder, file) for file in sorted(os.listdir(folder)) if file.endswith(".onnx")} \
+        if os.path.isdir(folder) else {}
+    other = peer.peers.scratch.folder("real-models")
+    for name, (path, _) in real_models.MODELS.items():
+        places = [os.path.join(other, f"{name}.onnx")] if path.endswith(".safetensors") else \
+            [os.path.join(packages, path) for packages in peer.packages_of("real-models")]
+        found.update({name: place for place in places if os.path.exists(place)})
+    return found
+
+
+def run_networks(peer):
+    paths = networks_of(peer)
+    if not paths:
+        peer.count.skip("peers/onnxruntime/networks", "neither the light networks nor the peer real-models are on this machine")
+        return
+    for name, path in paths.items():
+        code, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path), NETWORK_SECONDS,
+                                 {**environment(peer, "cpu"), "BP_THREADS": "1"})
+        if code == 0 and output.splitlines()[-1:] == ["right"]:
+            peer.count.pass_()
+        else:
+            peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", output)
+
+
+def test(peer):
+    floors, entries = read_list(peer.here)
+    with peer.step("checks", BUDGETS["checks"]):
+        run_checks(peer)
+    for device in DEVICES:
+        if device == "xpu" and not peer.has_opencl():
+            peer.count.skip("peers/onnxruntime/xpu", "OpenCL's headers or PoCL are not installed")
+            continue
+        if device == "xpu" and "@" in peer.name:
+            continue  # what depends on the version does not depend on the device
+        with peer.step(device, BUDGETS[device]):
+            found = run_suite(peer, device)
+            if found is not None:
+                count_suite(peer.count, device, found, expected_of(entries, device, peer.version("onnxruntime")),
+                            floors.get(device), DEVICES[device] == 1)
+    with peer.step("networks", BUDGETS["networks"]):
+        run_networks(peer)
+
+
+def update(peer):
+    """Writes the lines of models that are left anew. Other lines, which people write, stay."""
+    floors, entries = read_list(peer.here)
+    found = run_suite(peer, "cpu")
+    if found is None:
+        return
+    with open(os.path.join(peer.here, LIST), "w", encoding="utf-8") as file:
+        file.write(print_list(floors, entries, found))
+    _, entries = read_list(peer.here)
+    count_suite(peer.count, "cpu", found, expected_of(entries, "cpu", peer.version("onnxruntime")), floors.get("cpu"), True)
+
+
+def bench(peer, part):
+    """Prints the times of loads and runs: ONNX Runtime's own provider, Backplane's in ONNX Runtime, Backplane alone."""
+    for name, path in networks_of(peer).items():
+        if part in name:
+            _, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path,
+                                         os.path.join(peer.build, "sdk", "onnx", "libbackplane-onnx.so")), NETWORK_SECONDS,
+                                  {**environment(peer, "cpu"), "BP_THREADS": "1"})
+            print(output.rstrip(), flush=True)
