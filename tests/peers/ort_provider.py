@@ -15,10 +15,10 @@ SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}}  # variables of checks
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
 BUDGETS = {"checks": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
-FLOOR = re.compile(r"floor (?P<device>\w+) (?P<least>\d+)")
+FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
 HEAD = """\
 # ONNX's test models that do not pass in ONNX Runtime with Backplane's provider alone.
-#   floor DEVICE N                              at least N models pass on the device
+#   floor [VERSION:]DEVICE N                    at least N models pass on the device
 #   [DEVICE:][VERSION:]MODEL OUTCOME: REASON    VERSION of ONNX Runtime; without it, the line is about all versions
 # OUTCOME is left (a node is left to another provider, or ONNX Runtime refuses the model), wrong or failed. The lines of left
 # without VERSION are written by `./dev peers update onnxruntime`; people write the others, and the command keeps them.
@@ -37,7 +37,7 @@ def parse_list(text):
         elif entry:
             entries.append(entry.groupdict())
         elif line.strip() and not line.startswith("#"):
-            raise ValueError(f"tests/peers/{LIST}:{number}: '{line}'; expected `floor DEVICE N` or "
+            raise ValueError(f"tests/peers/{LIST}:{number}: '{line}'; expected `floor [VERSION:]DEVICE N` or "
                              "`[DEVICE:][VERSION:]MODEL OUTCOME: REASON`")
     return floors, entries
 
@@ -51,6 +51,10 @@ def expected_of(entries, device, version):
     """{model: (outcome, reason)} for a device and a version as 1.32.0."""
     return {e["model"]: (e["outcome"], e["reason"]) for e in entries
             if e["device"] in (None, device) and (e["version"] is None or version.startswith(f"{e['version']}."))}
+
+
+def floor_of(floors, device, version):
+    return floors.get(f"{'.'.join(version.split('.')[:2])}:{device}", floors.get(device))
 
 
 def print_list(floors, entries, found):
@@ -173,7 +177,7 @@ def test(peer):
             found = run_suite(peer, device)
             if found is not None:
                 count_suite(peer.count, device, found, expected_of(entries, device, peer.version("onnxruntime")),
-                            floors.get(device), DEVICES[device] == 1)
+                            floor_of(floors, device, peer.version("onnxruntime")), DEVICES[device] == 1)
     with peer.step("networks", BUDGETS["networks"]):
         run_networks(peer)
 

@@ -395,6 +395,8 @@ CHECKS = {
     "models in ONNX Runtime on another device": lambda: of_provider({"a": "left", "c": "wrong"}, "xpu") == (0, 1, 2),
     "a listed model that passes in ONNX Runtime": lambda: of_provider({"a": "pass", "d": "pass"}) == (2, 1, 0),
     "a wrong number in ONNX Runtime": lambda: of_provider({"a": "left", "d": "wrong"}) == (0, 2, 1),
+    "a floor of a version of ONNX Runtime": lambda: [ort_provider.floor_of({"cpu": 9, "1.23:cpu": 7}, "cpu", v) for v in (
+        "1.23.2", "1.32.0")] == [7, 9],
     "a list of models in ONNX Runtime": provider_list,
     "a bad line about ONNX Runtime": lambda: refuses_list(ort_provider.parse_list, "node/a lost: why\n", "ort_suite.txt:1"),
     "lists of this folder": committed_lists_fit,
