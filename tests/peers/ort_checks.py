@@ -301,6 +301,40 @@ def cached(bridge):
 
 
 @check
+def contexts(bridge):
+    """Models of compiled nodes, with their contents inside and beside them, in a folder that was moved."""
+    import shutil  # pylint: disable=import-outside-toplevel
+    import tempfile  # pylint: disable=import-outside-toplevel
+    import onnx  # pylint: disable=import-outside-toplevel
+
+    _, expected = layers(2)
+    for fixed in (False, True):
+        model = onnx.load_from_string(layers(2)[0])
+        if fixed:
+            model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
+        for embedded in ("0", "1"):
+            with tempfile.TemporaryDirectory() as folder:
+                first, second = os.path.join(folder, "first"), os.path.join(folder, "second")
+                os.makedirs(first)
+                settings = {"ep.context_enable": "1", "ep.context_embed_mode": embedded,
+                            "ep.context_file_path": os.path.join(first, "m_ctx.onnx")}
+                session = bridge.session(model.SerializeToString(), settings=settings)
+                expect_close(session.run(None, {"x": random_x(4)})[0], expected(random_x(4)))
+                shutil.move(first, second)
+                names = sorted(os.listdir(second))
+                print(embedded, fixed, names)
+                context = onnx.load(os.path.join(second, "m_ctx.onnx"))
+                assert [n.op_type for n in context.graph.node] == ["EPContext"], context.graph.node
+                assert len(names) == (2 if embedded == "1" else 3), names
+                again = bridge.session(os.path.join(second, "m_ctx.onnx"))
+                expect_close(again.run(None, {"x": random_x(4)})[0], expected(random_x(4)))
+                if embedded == "0":
+                    with open(os.path.join(second, next(n for n in names if n.endswith(".bin"))), "r+b") as file:
+                        file.truncate(100)
+                    expect_refused(lambda: bridge.session(os.path.join(second, "m_ctx.onnx")), "damaged")
+
+
+@check
 def wrong_inputs(bridge):
     """A failure in a run is the peer's exception; the session and the process go on."""
     import numpy  # pylint: disable=import-outside-toplevel

@@ -255,6 +255,21 @@ static struct ort_status *claim_group(struct claim *c, int32_t stage, struct ort
     return status;
 }
 
+/* Claims each EPContext node of this provider alone. Other nodes of such a model are claimed too. */
+static struct ort_status *claim_contexts(struct claim *c, struct ort_support *support)
+{
+    const struct ort_fusion_options options = {ORT_SINCE, true};
+
+    for (size_t i = 0; i < c->n; i++) {
+        bool ours;
+        TRY(ort_context_is_ours(c->node[i], &ours));
+        if (!ours) continue;
+        TRY(ort.support_add(support, &c->node[i], 1, &options));
+        c->n_claimed++;
+    }
+    return NULL;
+}
+
 static struct ort_status *claim_groups(struct claim *c, struct ort_support *support)
 {
     int32_t last = NO_STAGE;
@@ -302,6 +317,7 @@ static struct ort_status *claim_nodes(struct claim *c, struct ort_support *suppo
     memset(c->claimed, 1, c->n * sizeof *c->claimed);
     TRY(claim_supported(c));
     if (ort_factory.peer < ORT_PARENT) TRY(claim_old(c, &none));
+    TRY(claim_contexts(c, support));
     if (!none) TRY(claim_groups(c, support));
     ort_log(c->ep->logger, ORT_INFO, "Backplane: %s runs %zu of %zu nodes", c->ep->offer->name,
             c->n_claimed, c->n);

@@ -178,6 +178,7 @@ struct ort_unit {
     pthread_mutex_t lock;     /* of idle */
     struct ort_runner *idle;
     uint32_t n_in, n_out;
+    char cache[2048];         /* the folder of its compiled programs, or "" */
     uint32_t *from;           /* for each input of the model: that of the fused node */
 };
 
@@ -188,6 +189,18 @@ void ort_unit_destroy(struct ort_unit *unit);
 /* Checks in the first run that the weights lie where they lay at the load; loads the model again if
  * they do not. */
 struct ort_status *ort_unit_check(struct ort_unit *unit, struct ort_context *context);
+
+/* context.c: EPContext nodes. ort_context_is_ours returns whether a node is one of this provider.
+ * ort_context_read takes the model out of a graph of one such node, and the folder of its programs;
+ * out stays empty for another graph. ort_context_write makes the node of a unit, and
+ * ort_context_cache returns the folder in which the unit keeps its programs for it. */
+struct ort_status *ort_context_is_ours(const struct ort_node *node, bool *out);
+struct ort_status *ort_context_read(const struct ort_graph *graph, struct ort_proto *out,
+                                    char *out_cache, size_t cache_size);
+struct ort_status *ort_context_write(struct ort_unit *unit, const struct ort_graph *graph,
+                                     const struct ort_node *fused, struct ort_node **out);
+struct ort_status *ort_context_cache(const struct ort_provider *ep, const struct ort_graph *graph,
+                                     char *out, size_t size);
 
 /* run.c: one run of a unit at a time. */
 struct ort_runner;

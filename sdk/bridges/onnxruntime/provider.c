@@ -31,16 +31,17 @@ static struct ort_status *provider_compile(struct ort_ep *self, const struct ort
 {
     struct ort_provider *ep = (struct ort_provider *)self;
 
-    (void)out_context;
     for (size_t i = 0; i < n; i++) {
         struct ort_unit *unit = NULL;
         struct ort_status *status = ort_unit_create(ep, graph[i], fused[i], &unit);
+        out_compute[i] = unit ? &unit->base : NULL;
+        if (!status && ep->options.context_enable)
+            status = ort_context_write(unit, graph[i], fused[i], &out_context[i]);
         if (status) {
-            provider_release_units(self, out_compute, i);
+            provider_release_units(self, out_compute, i + 1);
             memset(out_compute, 0, n * sizeof(void *));
             return status;
         }
-        out_compute[i] = &unit->base;
         ep->n_unit++;
     }
     return NULL;

@@ -3,6 +3,7 @@
  * Runtime's own memory where the device reads that memory, and otherwise copies of them. */
 #include "ort.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,7 @@ static struct ort_status *unit_load(struct ort_unit *unit)
     const struct ort_options *wanted = &unit->ep->options;
     struct bp_model_options o = {.size = sizeof o,
                                  .any_shape = 1,
-                                 .cache = *wanted->cache ? wanted->cache : NULL,
+                                 .cache = *unit->cache ? unit->cache : NULL,
                                  .program_flags = unit_program_flags(wanted)};
     struct ort_offer *offer = unit->ep->offer;
     struct ort_writing *t = &unit->text;
@@ -126,8 +127,16 @@ static struct ort_status *unit_find_inputs(struct ort_unit *unit,
 static struct ort_status *unit_fill(struct ort_unit *unit, const struct ort_graph *graph,
                                     const struct ort_value_info **input, size_t n)
 {
-    TRY(ort_write_graph(&unit->text, graph));
-    TRY(unit_find_weights(unit, input, n));
+    const char *wanted = unit->ep->options.cache;
+
+    TRY(ort_context_read(graph, &unit->text.model, unit->cache, sizeof unit->cache));
+    if (!unit->text.model.n) {
+        TRY(ort_write_graph(&unit->text, graph));
+        TRY(unit_find_weights(unit, input, n));
+        if (unit->ep->options.context_enable)
+            TRY(ort_context_cache(unit->ep, graph, unit->cache, sizeof unit->cache));
+    }
+    if (*wanted) snprintf(unit->cache, sizeof unit->cache, "%s", wanted);
     TRY(unit_load(unit));
     return unit_find_inputs(unit, input, n);
 }
