@@ -3,6 +3,7 @@
 
     python ort_checks.py LIBRARY DEVICE CHECK     one check; prints its facts, and `ok` as the last line
     python ort_checks.py list                     the names of the checks
+    python ort_checks.py alone LIBRARY CHECK      a check that registers the library itself
 """
 import os
 import sys
@@ -365,6 +366,22 @@ def out_of_memory(bridge):
 
 
 @check
+def lost(bridge):
+    """A device that is lost in use is the peer's exception; sessions on other devices go on. BP_SIM_FAIL is set."""
+    model, expected = layers(2)
+    session, other = bridge.session(model, device="sim:0"), bridge.session(model, device="cpu:0")
+
+    def run_often():
+        for _ in range(200):
+            session.run(None, {"x": random_x(2)})
+    text = expect_refused(run_often, "Backplane")
+    print(text.splitlines()[0][-160:])
+    assert "LOST" in text or "lost" in text, text
+    expect_refused(lambda: session.run(None, {"x": random_x(2)}), "Backplane")
+    expect_close(other.run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+
+
+@check
 def unregister(bridge):
     """The library is unregistered and registered again."""
     model, expected = layers(1)
@@ -400,7 +417,69 @@ def exits_while_it_works(bridge):
     ctypes.CDLL(None).exit(0)  # Python itself would abort these threads
 
 
+# ---- checks of the library alone, without a device
+
+def without_library(library, folder):
+    """The provider without libbackplane is the peer's exception."""
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+    import shutil  # pylint: disable=import-outside-toplevel
+
+    alone = shutil.copy(library, folder)
+    text = expect_refused(lambda: onnxruntime.register_execution_provider_library("backplane", alone), "libbackplane")
+    print(text.splitlines()[0][-160:])
+    onnxruntime.register_execution_provider_library("backplane", library)
+
+
+def without_plugins(library, _):
+    """Without plugins there are no devices, and the processor's provider works. BP_PLUGINS is set."""
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+
+    onnxruntime.register_execution_provider_library("backplane", library)
+    assert not [d for d in onnxruntime.get_ep_devices() if KEY in d.ep_metadata]
+    model, expected = layers(1)
+    expect_close(onnxruntime.InferenceSession(model).run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+
+
+def beside_another(library, folder):
+    """Another copy of the libraries is in use in the process."""
+    import ctypes  # pylint: disable=import-outside-toplevel
+    import shutil  # pylint: disable=import-outside-toplevel
+
+    root = os.path.normpath(os.path.join(os.path.dirname(library), "..", "..", ".."))
+    for name in ("core/libbackplane.so.0", "sdk/onnx/libbackplane-onnx.so.0"):
+        shutil.copy(os.path.join(root, name), folder)
+    core = ctypes.CDLL(os.path.join(folder, "libbackplane.so.0"))
+    made = ctypes.c_void_p()
+    assert core.bp_core_create(None, ctypes.byref(made)) == 0
+    shapes(Bridge(library, "cpu:0"))
+    core.bp_core_destroy(made)
+
+
+def settings_of_policies(library, _):
+    """Sessions that name no device never run on the provider; BP_ORT_DEVICES limits what policies may choose."""
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+
+    model, _ = layers(1)
+    onnxruntime.register_execution_provider_library("backplane", library)
+    assert onnxruntime.InferenceSession(model).get_providers() == ["CPUExecutionProvider"]
+    for policy in onnxruntime.OrtExecutionProviderDevicePolicy.__members__.values():
+        options = onnxruntime.SessionOptions()
+        options.set_provider_selection_policy(policy)
+        assert onnxruntime.InferenceSession(model, options).get_providers() == ["CPUExecutionProvider"], policy
+
+
+ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_another": beside_another,
+         "settings_of_policies": settings_of_policies}
+
+
 def main():
+    if sys.argv[1] == "alone":
+        import tempfile  # pylint: disable=import-outside-toplevel
+
+        with tempfile.TemporaryDirectory() as folder:
+            ALONE[sys.argv[3]](sys.argv[2], folder)
+        print("ok")
+        return
     if sys.argv[1] == "list":
         print("\n".join(CHECKS))
         return

@@ -11,7 +11,9 @@ LIST = "ort_suite.txt"
 DATA = "/usr/share/libonnx-testdata/data"
 DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
 CHECKED = ("cpu", "sim")
-SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}}  # variables of checks
+SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
+ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_another": {},
+         "settings_of_policies": {"BP_ORT_DEVICES": "none"}}
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
 BUDGETS = {"checks": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
@@ -102,7 +104,7 @@ def script(peer, name, *arguments):
 
 def environment(peer, device):
     """Only the plugin that is tested, and cpu."""
-    return {"BP_PLUGINS": f"cpu,{device}", **(peer.opencl() if device == "xpu" else {})}
+    return {"BP_PLUGINS": f"cpu,{device}", "BP_PLUGIN_PATH": os.path.join(peer.build, "plugins"), **(peer.opencl() if device == "xpu" else {})}
 
 
 def run_checks(peer):
@@ -112,12 +114,24 @@ def run_checks(peer):
         return
     for name in output.split():
         for device in CHECKED:
+            if name == "lost" and device != "sim":
+                continue
             more = {**environment(peer, "sim"), **SEPARATE.get(name, {})}
             code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
             if code == 0 and "ok" in text.splitlines():
                 peer.count.pass_()
             else:
                 peer.count.fail(f"peers/onnxruntime/{device}/{name}: exit status {code}", text)
+
+
+def run_alone(peer):
+    for name, more in ALONE.items():
+        code, text = peer.call(script(peer, "ort_checks.py", "alone", library_of(peer), name), CHECK_SECONDS,
+                               {**environment(peer, "cpu"), **more})
+        if code == 0 and text.splitlines()[-1:] == ["ok"]:
+            peer.count.pass_()
+        else:
+            peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", text)
 
 
 def run_suite(peer, device):
@@ -167,6 +181,7 @@ def test(peer):
     floors, entries = read_list(peer.here)
     with peer.step("checks", BUDGETS["checks"]):
         run_checks(peer)
+        run_alone(peer)
     for device in DEVICES:
         if device == "xpu" and not peer.has_opencl():
             peer.count.skip("peers/onnxruntime/xpu", "OpenCL's headers or PoCL are not installed")

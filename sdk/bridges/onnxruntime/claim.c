@@ -255,7 +255,8 @@ static struct ort_status *claim_group(struct claim *c, int32_t stage, struct ort
     return status;
 }
 
-/* Claims each EPContext node of this provider alone. Other nodes of such a model are claimed too. */
+/* Claims each EPContext node of this provider alone. Other nodes of such a model are claimed as
+ * usual. */
 static struct ort_status *claim_contexts(struct claim *c, struct ort_support *support)
 {
     const struct ort_fusion_options options = {ORT_SINCE, true};

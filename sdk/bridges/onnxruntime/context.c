@@ -222,7 +222,7 @@ struct ort_status *ort_context_cache(const struct ort_provider *ep, const struct
     return NULL;
 }
 
-static const char *name_of(const char *path)
+static const char *file_name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -322,13 +322,13 @@ static struct ort_status *context_make(struct ort_unit *unit, const char *path, 
 
     if (!in) return ort_no_memory();
     snprintf(file, sizeof file, "%s.%u.bin", path, unit->ep->n_unit);
-    snprintf(notes, sizeof notes, "%.1000s.programs", name_of(path));
+    snprintf(notes, sizeof notes, "%.1000s.programs", file_name_of(path));
     status = ports_names(unit, in, in + unit->n_in + 1);
     if (!status && !embedded) status = file_write(file, data, size);
     if (!status) {
         const struct texts text[] = {
-            {"ep_cache_context", embedded ? data : name_of(file),
-             embedded ? size : strlen(name_of(file))},
+            {"ep_cache_context", embedded ? data : file_name_of(file),
+             embedded ? size : strlen(file_name_of(file))},
             {"source", ORT_NAME, strlen(ORT_NAME)},
             {"ep_sdk_version", bp_version(), strlen(bp_version())},
             {"hardware_architecture", unit->ep->offer->properties.arch,

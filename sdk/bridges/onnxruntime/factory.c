@@ -3,6 +3,7 @@
  * device of every plugin. */
 #include "provider.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,21 @@ static struct ort_status *offer_init(struct ort_offer *offer, struct bp_device *
                                   ORT_MEMORY_DEFAULT, 0, ORT_ALLOCATOR_DEVICE, &offer->info);
 }
 
+/* Tests whether BP_ORT_DEVICES, a list of names and globs that ',' separates, admits a device. */
+static bool factory_admits(const char *name)
+{
+    const char *at = secure_getenv("BP_ORT_DEVICES");
+    char pattern[64];
+
+    if (!at) return true;
+    for (size_t n; *at; at += n + (at[n] == ',')) {
+        n = strcspn(at, ",");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, at);
+        if (!fnmatch(pattern, name, 0)) return true;
+    }
+    return false;
+}
+
 /* Adds a device; one that cannot be opened is left out, and the log says why. */
 static struct ort_status *factory_add(struct ort_factory *f, uint32_t plugin, uint32_t index)
 {
@@ -113,6 +129,9 @@ static struct ort_status *factory_open(struct ort_factory *f)
         }
         if (bp_core_plugin(f->core, p, &info)) continue;
         for (uint32_t d = 0; d < info.devices; d++) {
+            char name[96];
+            snprintf(name, sizeof name, "%s:%u", info.kind, d);
+            if (!factory_admits(name)) continue;
             if (f->n_offer == ORT_DEVICES) {
                 ort_log(f->logger, ORT_WARNING, "Backplane: ONNX Runtime takes %d devices of a "
                         "provider; %s:%u is left out", ORT_DEVICES, info.kind, d);
