@@ -15,7 +15,7 @@ SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "w
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_another": {},
          "settings_of_policies": {"BP_ORT_DEVICES": "none"}}
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
-BUDGETS = {"checks": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
+BUDGETS = {"checks": 120, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
 FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
 HEAD = """\

@@ -30,7 +30,7 @@ static void *memory_alloc(struct ort_allocator *self, size_t size)
     enum bp_status status;
 
     status = bridge_memory_allocate(a->offer->memory, NULL, size, &address);
-    if (status)
+    if (status && status != BP_ERR_SHUTDOWN) /* the logger may be gone by then */
         ort_log(ort_factory.logger, ORT_ERROR, "Backplane: %s: no memory for %zu bytes: %s",
                 a->offer->name, size, bp_error_message());
     return status ? NULL : address;
