@@ -473,8 +473,19 @@ def settings_of_policies(library, _):
         assert onnxruntime.InferenceSession(model, options).get_providers() == ["CPUExecutionProvider"], policy
 
 
+def package(_, folder):
+    """The installed package, from another folder, finds its libraries and plugins."""
+    import onnxruntime_ep_backplane as ours  # pylint: disable=import-outside-toplevel,import-error
+
+    os.chdir(folder)
+    assert ours.get_ep_names() == [ours.get_ep_name()] == ["BackplaneExecutionProvider"]
+    library = ours.get_library_path()
+    assert os.path.dirname(ours.__file__) in library and os.path.exists(library), library
+    shapes(Bridge(library, "cpu:0"))
+
+
 ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_another": beside_another,
-         "settings_of_policies": settings_of_policies}
+         "settings_of_policies": settings_of_policies, "package": package}
 
 
 def main():

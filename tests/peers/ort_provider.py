@@ -4,9 +4,12 @@ processor's provider forbidden, and whole networks. The models are those of Debi
 import json
 import os
 import re
+import sys
+import tempfile
 
 import real_models
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIST = "ort_suite.txt"
 DATA = "/usr/share/libonnx-testdata/data"
 DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
@@ -15,7 +18,7 @@ SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "w
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_another": {},
          "settings_of_policies": {"BP_ORT_DEVICES": "none"}}
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
-BUDGETS = {"checks": 120, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
+BUDGETS = {"checks": 120, "package": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
 FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
 HEAD = """\
@@ -134,6 +137,25 @@ def run_alone(peer):
             peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", text)
 
 
+def run_package(peer):
+    """Installs Backplane, makes the package, installs that and moves it; no variable helps to find a file."""
+    name = "peers/onnxruntime/package"
+    with tempfile.TemporaryDirectory() as folder:
+        prefix, site, moved = (os.path.join(folder, part) for part in ("prefix", "site", "moved"))
+        pip = [peer.peers.scratch.python("pip"), "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site]
+        for command in (
+                ["meson", "install", "-C", peer.build, "--no-rebuild", "--quiet", "--destdir", prefix],
+                [sys.executable, os.path.join(ROOT, "sdk", "bridges", "onnxruntime", "package", "wheel.py"), prefix, folder],
+                [*pip, "--find-links", folder, "onnxruntime-ep-backplane"],
+                ["mv", site, moved],
+                ["env", "-u", "BP_PLUGIN_PATH", f"PYTHONPATH={moved}", *script(peer, "ort_checks.py", "alone", "", "package")]):
+            code, text = peer.call(command, CHECK_SECONDS)
+            if code:
+                peer.count.fail(f"{name}: {' '.join(command[:3])}: exit status {code}", text)
+                return
+    peer.count.pass_()
+
+
 def run_suite(peer, device):
     """{model: (outcome, text)}, or None after a failure that is counted."""
     report = os.path.join(peer.folder, f"{device}.json")
@@ -182,6 +204,8 @@ def test(peer):
     with peer.step("checks", BUDGETS["checks"]):
         run_checks(peer)
         run_alone(peer)
+    with peer.step("package", BUDGETS["package"]):
+        run_package(peer)
     for device in DEVICES:
         if device == "xpu" and not peer.has_opencl():
             peer.count.skip("peers/onnxruntime/xpu", "OpenCL's headers or PoCL are not installed")
