@@ -34,7 +34,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: wheel.py\nRoot-Is-Purelib: false\nTag: {
 
 
 def library_folder(prefix):
-    found = glob.glob(os.path.join(prefix, "lib*", "**", PROVIDER), recursive=True)
+    found = glob.glob(os.path.join(prefix, "**", PROVIDER), recursive=True)
     if not found:
         sys.exit(f"{prefix}: there is no {PROVIDER}; install Backplane with ONNX models there")
     return os.path.dirname(found[0])
