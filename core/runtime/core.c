@@ -70,13 +70,17 @@ static uint64_t read_seed(struct bp_core *core)
     return 0;
 }
 
-/* Reads BP_FALLBACK, one word out of three. */
-static void read_fallback(struct bp_core *core)
+/* Reads BP_FALLBACK, one word out of three, unless the options have a policy. */
+static void read_fallback(struct bp_core *core, const struct bp_core_options *o)
 {
     static const char *const word[] = {"allow", "warn", "deny"};
     const char *wanted = bp_env_get("BP_FALLBACK");
 
     core->fallback = BP_POLICY_WARN;
+    if (o && BP_HAS(o, fallback) && o->fallback) {
+        core->fallback = o->fallback - BP_CORE_FALLBACK_ALLOW;
+        return;
+    }
     for (uint32_t i = 0; wanted && i <= BP_POLICY_DENY; i++)
         if (!strcasecmp(wanted, word[i])) {
             core->fallback = i;
@@ -153,6 +157,10 @@ static enum bp_status core_check_options(const struct bp_core_options *o)
                         "bp_core_create: options->threads is %u, expected 1 to %d, or 0 for "
                         "BP_THREADS",
                         o->threads, THREADS_MAX);
+    if (BP_HAS(o, fallback) && o->fallback > BP_CORE_FALLBACK_DENY)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_core_create: options->fallback is %u, expected 0 to %d", o->fallback,
+                        BP_CORE_FALLBACK_DENY);
     return BP_OK;
 }
 
@@ -237,7 +245,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     bp_ccl_check_settings(core);
     core->checks_room = core->deny_blocking || core->wait_source;
     read_memory_limit(core);
-    read_fallback(core);
+    read_fallback(core, options);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
         bp_core_release(core);

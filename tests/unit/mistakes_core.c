@@ -164,7 +164,8 @@ static const struct function functions[] = {
 
 static const struct bp_core_options size_0 = {.size = 0}, size_4 = {.size = 4},
                                     size_huge = {.size = SIZE_MAX},
-                                    many_threads = {.size = sizeof many_threads, .threads = 4097};
+                                    many_threads = {.size = sizeof many_threads, .threads = 4097},
+                                    no_policy = {.size = sizeof no_policy, .fallback = 4};
 static void *core_take(void *ctx, size_t size, size_t alignment)
 {
     (void)ctx, (void)size, (void)alignment;
@@ -182,6 +183,7 @@ static const struct mistake mistakes[] = {
     {"bp_core_create", "huge size", BP_ERR_INVALID, "options->size", {PUT(1, &size_huge)}},
     {"bp_core_create", "too many threads", BP_ERR_INVALID, "threads is 4097",
      {PUT(1, &many_threads)}},
+    {"bp_core_create", "no such policy", BP_ERR_INVALID, "fallback is 4", {PUT(1, &no_policy)}},
     {"bp_core_create", "an allocator that cannot release", BP_ERR_INVALID, "allocate and release",
      {PUT(1, &half_allocator)}},
 

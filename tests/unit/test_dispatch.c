@@ -15,19 +15,25 @@ static struct bp_call_stats calls_of(struct fixture *f)
     return s;
 }
 
-static struct fixture open_partial(const char *policy)
+static struct fixture open_partial_with(const char *policy, uint32_t fallback)
 {
+    const struct bp_core_options options = {.size = sizeof options, .fallback = fallback};
     struct fixture f;
     uint32_t index;
 
     setenv("BP_FALLBACK", policy, 1);
     setenv("BP_LOG", "error", 1);
-    OK(bp_core_create(NULL, &f.core));
+    OK(bp_core_create(&options, &f.core));
     OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_partial.so", &index));
     OK(bp_device_create_at(f.core, index, 0, &f.device));
     OK(bp_stream_create(f.device, &f.stream));
     f.scope = bp_stream_scope(f.stream);
     return f;
+}
+
+static struct fixture open_partial(const char *policy)
+{
+    return open_partial_with(policy, BP_CORE_FALLBACK_SET);
 }
 
 static struct fake *dispatch_counters(void)
@@ -295,6 +301,20 @@ Test(dispatch, plans_go_with_the_device)
     bp_device_destroy(f.device);
     bp_core_destroy(f.core);
     cr_assert_eq(*plans, 0);
+}
+
+Test(dispatch, the_option_of_the_core_replaces_the_variable)
+{
+    struct fixture strict = open_partial_with("allow", BP_CORE_FALLBACK_DENY);
+    struct fixture loose = open_partial_with("deny", BP_CORE_FALLBACK_ALLOW);
+    struct bp_tensor *x = tensor_of(&strict, BP_F16, 1, SHAPE(2), NULL), *z = NULL;
+    struct bp_tensor *y = tensor_of(&loose, BP_F16, 1, SHAPE(2), NULL);
+
+    FAILS(BP_ERR_NO_KERNEL, "partial_add", bp_op_add(strict.scope, x, x, &z));
+    OK(bp_op_add(loose.scope, y, y, &z));
+    bp_tensor_destroy(x), bp_tensor_destroy(y), bp_tensor_destroy(z);
+    fixture_finish(&strict);
+    fixture_finish(&loose);
 }
 
 /* A plan that has packed a constant is valid for this constant only. */

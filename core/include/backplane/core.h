@@ -22,6 +22,14 @@ struct bp_allocator {
     void (*release)(void *ctx, void *memory, size_t size);
 };
 
+/* Calls for which a device has no kernel as they are (docs/app-guide.md). */
+enum bp_core_fallback {
+    BP_CORE_FALLBACK_SET = 0,   /* as BP_FALLBACK says; without it as BP_CORE_FALLBACK_WARN */
+    BP_CORE_FALLBACK_ALLOW = 1, /* they are computed in another way or on another device */
+    BP_CORE_FALLBACK_WARN = 2,  /* likewise; the first one of an operator is logged */
+    BP_CORE_FALLBACK_DENY = 3,  /* they fail: BP_ERR_NO_KERNEL */
+};
+
 /* Options of a core. All fields but size may be zero. */
 struct bp_core_options { /* parameters */
     size_t size;
@@ -46,7 +54,7 @@ struct bp_core_options { /* parameters */
      * BP_THREADS. 0: BP_THREADS holds, else the number of processors of the process. Cores of one
      * process may have different numbers. */
     uint32_t threads;
-    uint32_t zero; /* 0 */
+    uint32_t fallback; /* enum bp_core_fallback; replaces BP_FALLBACK */
 };
 
 /* Creates a core and reads the manifests of plugins; it opens no plugin. options NULL: all
