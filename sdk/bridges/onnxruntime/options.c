@@ -52,8 +52,10 @@ static struct ort_status *option_flag(const struct ort_session_options *from, co
 
 struct ort_status *ort_options_read(const struct ort_session_options *from, struct ort_options *out)
 {
-    *out = (struct ort_options){.precision = "exact"};
+    *out = (struct ort_options){.fallback = "allow", .precision = "exact"};
     TRY(option_read(from, ORT_PREFIX, "device", out->device, sizeof out->device));
+    TRY(option_read(from, ORT_PREFIX, "fallback", out->fallback, sizeof out->fallback));
+    TRY(option_check("fallback", out->fallback, "allow|deny"));
     TRY(option_read(from, ORT_PREFIX, "precision", out->precision, sizeof out->precision));
     TRY(option_check("precision", out->precision, "exact|winograd"));
     TRY(option_read(from, ORT_PREFIX, "cache", out->cache, sizeof out->cache));

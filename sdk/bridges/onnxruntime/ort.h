@@ -69,6 +69,10 @@ struct ort_factory {
     struct bp_core *core;
     const struct ort_logger *logger;
     struct ort_offer offer[ORT_DEVICES];
+    struct ort_offer strict[ORT_DEVICES]; /* the same devices in a core that denies fallbacks; those
+                                             that were needed are open */
+    struct bp_core *strict_core;          /* or NULL */
+    pthread_mutex_t lock;                 /* of the strict ones */
     uint32_t n_offer;
     bool is_open;  /* the devices have been looked for */
     uint32_t peer; /* minor version of ONNX Runtime */
@@ -78,6 +82,7 @@ extern struct ort_factory ort_factory;
 
 /* The options of a session for the provider. */
 struct ort_options {
+    char fallback[8];        /* allow or deny */
     char device[64];         /* in place of the device that the session names, or "" */
     char precision[12];      /* exact or winograd */
     char cache[1024];        /* the folder of compiled programs, or "" */
@@ -95,6 +100,9 @@ struct ort_provider {
     struct ort_options options;
     uint32_t n_unit; /* compiled so far: names of contexts */
 };
+
+/* factory.c: the same device in a core that denies fallbacks. */
+struct ort_status *ort_offer_strict(struct ort_offer *offer, struct ort_offer **out);
 
 /* options.c. */
 struct ort_status *ort_options_read(const struct ort_session_options *from,

@@ -64,6 +64,7 @@ static struct ort_status *provider_choose(struct ort_provider *ep,
     ep->offer = offer_find(wanted);
     if (!ep->offer)
         return ort_error(ORT_NOT_FOUND, "Backplane: there is no device %s", wanted ? wanted : "");
+    if (!strcmp(ep->options.fallback, "deny")) TRY(ort_offer_strict(ep->offer, &ep->offer));
     if (n > 1)
         ort_log(ep->logger, ORT_WARNING, "Backplane: a session runs on one device: %s is used, "
                 "the other %zu are not", ep->offer->name, n - 1);
