@@ -4,6 +4,7 @@ processor's provider forbidden, and whole networks. The models are those of Debi
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -21,6 +22,19 @@ CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
 BUDGETS = {"checks": 120, "package": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
 FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
+PAGE = os.path.join(ROOT, "docs", "results", "onnxruntime.md")
+PAGE_HEAD = """\
+<!-- SPDX-License-Identifier: Apache-2.0 -->
+# The provider for ONNX Runtime
+
+`./dev peers test --all` writes this page. ONNX's test models of Debian's libonnx-testdata run in ONNX Runtime with the
+processor's provider forbidden; [ort_suite.txt](../../tests/peers/ort_suite.txt) has the reason for each model that does
+not pass. Networks are compared with ONNX Runtime's own provider.
+
+| ONNX Runtime | cpu | sim, each 8th model | xpu | networks on cpu |
+|---|---|---|---|---|
+"""
+results = {}  # {version: {column: text}}, of this run
 HEAD = """\
 # ONNX's test models that do not pass in ONNX Runtime with Backplane's provider alone.
 #   floor [VERSION:]DEVICE N                    at least N models pass on the device
@@ -137,6 +151,24 @@ def run_alone(peer):
             peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", text)
 
 
+def run_threads(peer):
+    """Four threads run a session of a build with ThreadSanitizer, which sees our libraries only."""
+    build = f"{peer.build}-tsan"
+    library = os.path.join(build, "sdk", "bridges", "onnxruntime", "libonnxruntime_ep_backplane.so")
+    if not os.path.exists(library):
+        peer.count.skip("peers/onnxruntime/tsan", "there is no build with ThreadSanitizer")
+        return
+    runtime = subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    command = ["setarch", "-R", *script(peer, "ort_checks.py", library, "cpu:0", "threads")]
+    code, text = peer.call(command, CHECK_SECONDS, {
+        "BP_PLUGINS": "cpu", "BP_PLUGIN_PATH": os.path.join(build, "plugins", "cpu"), "LD_PRELOAD": runtime,
+        "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1 exitcode=66 suppressions={os.path.join(ROOT, 'tests', 'races.txt')}"})
+    if code == 0 and "ok" in text.splitlines() and "ThreadSanitizer" not in text:
+        peer.count.pass_()
+    else:
+        peer.count.fail(f"peers/onnxruntime/tsan: exit status {code}", text)
+
+
 def run_package(peer):
     """Installs Backplane, makes the package, installs that and moves it; no variable helps to find a file."""
     name = "peers/onnxruntime/package"
@@ -190,13 +222,27 @@ def run_networks(peer):
     if not paths:
         peer.count.skip("peers/onnxruntime/networks", "neither the light networks nor the peer real-models are on this machine")
         return
+    right = 0
     for name, path in paths.items():
         code, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path), NETWORK_SECONDS,
                                  {**environment(peer, "cpu"), "BP_THREADS": "1"})
         if code == 0 and output.splitlines()[-1:] == ["right"]:
             peer.count.pass_()
+            right += 1
         else:
             peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", output)
+    note(peer, "networks", right, len(paths))
+
+
+def note(peer, column, passed, total):
+    """Writes the page anew, if all versions are tested."""
+    results.setdefault(peer.version("onnxruntime"), {})[column] = f"{passed:,} of {total:,}"
+    if not peer.everything:
+        return
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(PAGE_HEAD)
+        for version, row in sorted(results.items()):
+            file.write(f"| {version} | " + " | ".join(row.get(column, "") for column in (*DEVICES, "networks")) + " |\n")
 
 
 def test(peer):
@@ -204,6 +250,7 @@ def test(peer):
     with peer.step("checks", BUDGETS["checks"]):
         run_checks(peer)
         run_alone(peer)
+        run_threads(peer)
     with peer.step("package", BUDGETS["package"]):
         run_package(peer)
     for device in DEVICES:
@@ -215,6 +262,7 @@ def test(peer):
         with peer.step(device, BUDGETS[device]):
             found = run_suite(peer, device)
             if found is not None:
+                note(peer, device, sum(outcome == "pass" for outcome, _ in found.values()), len(found))
                 count_suite(peer.count, device, found, expected_of(entries, device, peer.version("onnxruntime")),
                             floor_of(floors, device, peer.version("onnxruntime")), DEVICES[device] == 1)
     with peer.step("networks", BUDGETS["networks"]):
