@@ -11,7 +11,7 @@ import time
 import real_models
 
 TOLERANCE = 1e-4  # of the largest magnitude of an output
-SECONDS = 1.5     # of measurements for each set of inputs
+SECONDS = 5       # of measurements for each set of inputs
 
 
 def inputs_of(name, session):
@@ -98,7 +98,7 @@ def measure(name, loads, functions):
     for function in functions * 3:
         function()
     times, end = [], time.perf_counter() + SECONDS
-    while len(times) < 5 or (time.perf_counter() < end and len(times) < 2000):
+    while len(times) < 10 or (time.perf_counter() < end and len(times) < 2000):
         turn = []
         for function in functions:
             start = time.perf_counter()
