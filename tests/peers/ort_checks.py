@@ -194,6 +194,34 @@ def bodies(bridge):
 
 
 @check
+def parts_of_bodies(bridge):
+    """Sub-graphs whose nodes cannot stay together: the provider runs parts of them, with constants from outside."""
+    import numpy  # pylint: disable=import-outside-toplevel
+    from onnx import helper  # pylint: disable=import-outside-toplevel
+
+    port = helper.make_tensor_value_info
+    text = [node("Cast", "h0", "hs", to=8), node("Cast", "hs", "h1", to=1)]  # by way of strings, which the library lacks
+    then = helper.make_graph([node("MatMul", "x w", "h0"), *text, node("MatMul", "h1 w", "p")], "p", [], [port("p", 1, [8, 8])])
+    other = helper.make_graph([node("Add", "x w", "q")], "q", [], [port("q", 1, [8, 8])])
+    body = helper.make_graph(
+        [node("MatMul", "v w", "m"), node("Add", "m outer", "h0"), *text, node("MatMul", "h1 w", "next"), node("Identity", "ci", "co"),
+         node("Relu", "next", "each")], "b", [port("i", 7, []), port("ci", 9, []), port("v", 1, [8, 8])],
+        [port("co", 9, []), port("next", 1, [8, 8]), port("each", 1, [8, 8])])
+    weights = {"w": random_x(8, 8) / 4, "outer": random_x(8, 8, 1)}
+    branch = model_of([node("If", "c", "y", then_branch=then, else_branch=other)], {"c": (9, []), "x": (1, [8, 8])}, {"y": (1, [8, 8])},
+                      weights)
+    loop = model_of([helper.make_node("Loop", ["n", "", "x"], ["y", "s"], body=body)], {"n": (7, []), "x": (1, [8, 8])},
+                    {"y": (1, [8, 8]), "s": (1, None)}, weights)
+    x = random_x(8, 8, 2)
+    for model, sets in ((branch, [{"c": numpy.array(c), "x": x} for c in (True, False)]),
+                        (loop, [{"n": numpy.array(n, numpy.int64), "x": x} for n in (3, 0, 1)])):
+        plain, session = bridge.ort.InferenceSession(model, providers=["CPUExecutionProvider"]), bridge.session(model, whole=False)
+        for feeds in sets * 2:
+            for got, expected in zip(session.run(None, feeds), plain.run(None, feeds)):
+                expect_close(got, expected)
+
+
+@check
 def data_dependent(bridge):
     """Outputs whose shapes depend on data."""
     import numpy  # pylint: disable=import-outside-toplevel

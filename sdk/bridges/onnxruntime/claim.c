@@ -19,6 +19,7 @@ struct claim {
     size_t *place;                /* the number in the order, by the node's id, plus 1 */
     size_t n_place;
     size_t n_claimed;
+    bool is_inner;  /* the graph is a sub-graph */
     bool has_fused; /* nodes in sub-graphs of this graph's nodes are fused */
 };
 
@@ -160,9 +161,9 @@ static struct ort_status *node_is_control(const struct ort_node *node, bool *out
 
 /* Tests whether the nodes of a sub-graph have to be left alone: because the provider will claim the
  * node that the sub-graph belongs to, with the sub-graph, or because ONNX Runtime cannot fuse them
- * (old versions lose constants from outside of the sub-graph).
- * ONNX Runtime calls the provider for the sub-graph first. */
-static struct ort_status *claim_parent(const struct claim *c, bool *out)
+ * (old versions lose constants from outside of the sub-graph), or has no place for them in a model
+ * of compiled nodes. ONNX Runtime calls the provider for the sub-graph first. */
+static struct ort_status *claim_parent(struct claim *c, bool *out)
 {
     struct ort_writing w = {.flags = ORT_WRITE_TYPES};
     const struct ort_node *parent = NULL;
@@ -174,8 +175,9 @@ static struct ort_status *claim_parent(const struct claim *c, bool *out)
     *out = false;
     TRY(ort.graph_parent(c->graph, &parent));
     if (!parent) return NULL;
+    c->is_inner = true;
     TRY(node_is_control(parent, &is_control));
-    if (!is_control || ort_factory.peer < ORT_IMPLICIT) {
+    if (!is_control || ort_factory.peer < ORT_IMPLICIT || c->ep->options.context_enable) {
         *out = true;
         return NULL;
     }
@@ -239,9 +241,10 @@ static struct ort_status *stage_behind(const struct claim *c, size_t at, int32_t
 
 static struct ort_status *claim_group(struct claim *c, int32_t stage, struct ort_support *support)
 {
-    /* The values of constants stay in ONNX Runtime's memory if the device reads them there. */
+    /* The values of constants stay in ONNX Runtime's memory if the device reads them there. In a
+     * sub-graph they may be constants of a graph around it, which other nodes use. */
     const struct ort_fusion_options options = {
-        ORT_SINCE, !bridge_memory_is_host(c->ep->offer->memory)};
+        ORT_SINCE, !bridge_memory_is_host(c->ep->offer->memory) && !c->is_inner};
     const struct ort_node **group = calloc(c->n + 1, sizeof *group);
     struct ort_status *status = NULL;
     size_t n = 0;

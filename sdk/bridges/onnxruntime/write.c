@@ -195,13 +195,18 @@ static struct ort_status *write_initializers(struct ort_writing *w, struct ort_p
     return NULL;
 }
 
-/* Writes inputs or outputs. An input that is a constant is none. */
-static struct ort_status *write_list(struct ort_proto *out, uint32_t field, const struct values *v)
+/* Writes inputs or outputs. An input that is a constant is none. A constant of an outer graph is
+ * not among the initializers of this graph, and is written here. */
+static struct ort_status *write_list(struct ort_writing *w, struct ort_proto *out, uint32_t field,
+                                     const struct values *v, bool is_inner)
 {
     for (size_t i = 0; i < v->n; i++) {
-        bool is_constant = false;
+        const struct values one = {v->at + i, 1};
+        bool is_constant = false, is_outer = false;
         if (field == GRAPH_INPUT) TRY(ort.value_info_is_constant(v->at[i], &is_constant));
-        if (!is_constant) TRY(ort_write_value(out, field, v->at[i]));
+        if (is_constant) TRY(ort.value_info_is_outer(v->at[i], &is_outer));
+        if (is_outer) TRY(write_initializers(w, out, &one, is_inner));
+        else if (!is_constant) TRY(ort_write_value(out, field, v->at[i]));
     }
     return NULL;
 }
@@ -235,7 +240,7 @@ static struct ort_status *write_body(struct ort_writing *w, struct ort_proto *ou
         status = graph_values(graph, fields[i], &v);
         if (status) break;
         status = fields[i] == GRAPH_INITIALIZER ? write_initializers(w, out, &v, is_inner)
-                                                : write_list(out, fields[i], &v);
+                                                : write_list(w, out, fields[i], &v, is_inner);
         free(v.at);
     }
     return status;
