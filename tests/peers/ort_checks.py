@@ -302,6 +302,48 @@ def two_devices(bridge):
 
 
 @check
+def option_device(bridge):
+    """The option device replaces a device that uses host memory, and no other one."""
+    model, expected = layers(2)
+    for named, wanted in (("cpu:0", "sim:0"), ("sim:0", "cpu:0"), ("sim:0", "sim:0")):
+        settings = {"ep.backplaneexecutionprovider.device": wanted}
+        if named == "sim:0" != wanted:
+            expect_refused(lambda: bridge.session(model, device=named, settings=settings), named, wanted)  # pylint: disable=cell-var-from-loop
+            continue
+        session = bridge.session(model, device=named, settings=settings)
+        expect_close(session.run(None, {"x": random_x(3)})[0], expected(random_x(3)), f"{named}, {wanted}")
+
+
+@check
+def bound_elsewhere(bridge):
+    """Inputs and outputs that are bound in memory of another device: ONNX Runtime copies them."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model, expected = layers(2)
+    x, session = random_x(4), bridge.session(model, device="cpu:0")
+    info = bridge.devices["sim:0"].memory_info(bridge.ort.OrtDeviceMemoryType.DEFAULT)
+    where = ("gpu", info.device_id, info.device_vendor_id)
+    given = bridge.ort.OrtValue.ortvalue_from_numpy(x, *where)
+    made = bridge.ort.OrtValue.ortvalue_from_shape_and_type([4, 64], numpy.float32, *where)
+    for output in (None, made):
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("x", given)
+        if output is None:
+            binding.bind_output("y")
+        else:
+            binding.bind_ortvalue_output("y", output)
+        try:
+            session.run_with_iobinding(binding)
+            expect_close(binding.get_outputs()[0].numpy(), expected(x))
+            print("copied")
+        except AssertionError:
+            raise
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            print("refused:", str(error)[-160:])
+    expect_close(session.run(None, {"x": x})[0], expected(x))
+
+
+@check
 def options(bridge):
     """Options of the provider, right and wrong ones."""
     model, expected = layers(1)

@@ -58,12 +58,17 @@ static struct ort_offer *offer_find(const char *name)
 static struct ort_status *provider_choose(struct ort_provider *ep,
                                           const struct ort_pairs *const *facts, size_t n)
 {
-    const char *wanted = ep->options.device;
+    const char *named = n ? ort.pairs_get(facts[0], ORT_DEVICE_KEY) : NULL;
+    const char *wanted = *ep->options.device ? ep->options.device : named;
+    const struct ort_offer *of = offer_find(named);
 
-    if (!*wanted && n) wanted = ort.pairs_get(facts[0], ORT_DEVICE_KEY);
     ep->offer = offer_find(wanted);
     if (!ep->offer)
         return ort_error(ORT_NOT_FOUND, "Backplane: there is no device %s", wanted ? wanted : "");
+    if (of && of != ep->offer && of->info) /* ONNX Runtime keeps the values in its memory */
+        return ort_error(ORT_INVALID_ARGUMENT, "Backplane: option device is %s, but the session "
+                         "names %s, which has memory of its own: let the session name %s", wanted,
+                         named, wanted);
     if (!strcmp(ep->options.fallback, "deny")) TRY(ort_offer_strict(ep->offer, &ep->offer));
     if (n > 1)
         ort_log(ep->logger, ORT_WARNING, "Backplane: a session runs on one device: %s is used, "

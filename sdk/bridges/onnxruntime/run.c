@@ -147,6 +147,17 @@ static bool is_foreign(const struct ort_unit *unit, const struct ort_value *valu
     return unit->ep->offer->info && ort_offer_of(ort.value_device(value)) != unit->ep->offer;
 }
 
+/* Fails if a value lies in memory of another of our devices, whose addresses hold no memory. */
+static struct ort_status *value_check_device(const struct ort_unit *unit,
+                                             const struct ort_value *value)
+{
+    const struct ort_offer *of = ort_offer_of(ort.value_device(value));
+
+    if (!of || of == unit->ep->offer) return NULL;
+    return ort_error(ORT_INVALID_ARGUMENT, "Backplane: a tensor lies in memory of %s, but the "
+                     "session runs on %s", of->name, unit->ep->offer->name);
+}
+
 /* Copies an input to the device. */
 static enum bp_status input_copy(struct ort_runner *runner, const struct ort_unit *unit,
                                  struct bp_stream *stream, const void *data, uint32_t i)
@@ -172,6 +183,7 @@ static struct ort_status *runner_inputs(struct ort_runner *runner, const struct 
         enum bp_status status;
         TRY(ort.context_input(context, unit->from[i], &value));
         if (!value) return ort_error(ORT_INVALID_ARGUMENT, "Backplane: input %u is absent", i);
+        TRY(value_check_device(unit, value));
         TRY(type_read(value, &runner->type[i]));
         TRY(ort.tensor_data(value, &data));
         if (is_foreign(unit, value)) {
@@ -193,6 +205,7 @@ static struct ort_status *output_make(const struct ort_unit *unit, struct ort_co
 
     TRY(ort.context_output(context, i, type->shape, type->rank, &value));
     if (!value) return ort_error(ORT_FAIL, "Backplane: output %u was not allocated", i);
+    TRY(value_check_device(unit, value));
     TRY(ort.tensor_data_mutable(value, out_data));
     *out_foreign = is_foreign(unit, value);
     for (uint32_t k = 0; k < type->rank; k++)
