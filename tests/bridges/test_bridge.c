@@ -113,6 +113,40 @@ Test(bridge, finds_only_what_is_allocated)
     bridged_finish(&b); /* frees the other two */
 }
 
+/* Bytes that the device has allocated. */
+static uint64_t bridged_bytes(const struct bridged *b)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    OK(bp_device_memory(b->f.device, &stats));
+    return stats.allocated;
+}
+
+Test(bridge, ended_rounds_hold_no_memory_that_was_freed)
+{
+    struct bridged b = bridged_init();
+    uint64_t before = bridged_bytes(&b);
+    static _Alignas(16) float mine[4];
+    struct bp_tensor *kept = NULL;
+
+    for (int round = 0; round < 3; round++) {
+        char *a = bridged_allocate(&b, 1 << 20);
+        bridge_wraps_begin(&b.wraps);
+        bridged_add(&b, bridged_tensor(&b, a, 1000), bridged_tensor(&b, a + 4000, 1000),
+                    bridged_tensor(&b, a + 8000, 1000));
+        if (bridge_memory_is_host(b.memory)) {
+            struct bp_tensor *t = bridged_tensor(&b, mine, 4);
+            cr_assert(!kept || kept == t, "a tensor over the host's memory stays");
+            kept = t;
+        }
+        bridge_memory_free(b.memory, a);
+        cr_assert_geq(bridged_bytes(&b), before + (1 << 20), "the round still uses the memory");
+        bridge_wraps_end(&b.wraps);
+        cr_assert_eq(bridged_bytes(&b), before);
+    }
+    bridged_finish(&b);
+}
+
 /* Memory of the framework itself is read and written in place on a device that can. */
 Test(bridge, memory_of_the_host_is_used_in_place)
 {

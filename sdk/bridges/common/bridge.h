@@ -20,6 +20,7 @@ struct bridge_memory;
 struct bridge_place {
     struct bp_buffer *buffer; /* no reference */
     uint64_t offset;          /* of the address in the buffer, in bytes */
+    bool is_allocated;        /* bridge_memory_allocate has made it; else it is the host's */
 };
 
 enum bp_status bridge_memory_create(struct bp_device *device, struct bridge_memory **out_memory);
@@ -57,6 +58,7 @@ enum {
 
 struct bridge_wrap {
     struct bp_tensor *tensor; /* NULL: the entry is free */
+    bool holds;               /* an allocation, until the tensor is moved or destroyed */
     uint64_t hash;
     uint64_t round;           /* of its last use; in use if it is the current one */
     uint32_t dtype, rank;
@@ -76,6 +78,9 @@ void bridge_wraps_finish(struct bridge_wraps *wraps);
 /* Begins a round: tensors of earlier rounds may be used again for other memory. Work that was
  * submitted keeps its memory. */
 void bridge_wraps_begin(struct bridge_wraps *wraps);
+/* Ends a round: destroys its tensors over allocations, which would otherwise stay allocated after
+ * they were freed, until the tensors are moved. Tensors over other memory of the host stay. */
+void bridge_wraps_end(struct bridge_wraps *wraps);
 
 /* Returns a tensor in row-major order whose first element is at an address; it belongs to the
  * wraps and is valid in this round. An empty tensor may have any address. BP_ERR_NOT_FOUND: as

@@ -192,7 +192,7 @@ static bool range_find(struct bridge_memory *memory, uintptr_t address, uint64_t
     at = range_behind(memory, address);
     r = memory->range + at;
     found = at < memory->n_range && r->begin <= address && size <= r->end - address;
-    if (found) *out = (struct bridge_place){r->buffer, address - r->begin};
+    if (found) *out = (struct bridge_place){r->buffer, address - r->begin, true};
     pthread_rwlock_unlock(&memory->lock);
     return found;
 }
@@ -204,7 +204,7 @@ enum bp_status bridge_memory_find(struct bridge_memory *memory, const void *addr
 
     if (range_find(memory, at, size, out_place)) return BP_OK;
     if (!memory->all || at < FIRST_ADDRESS || at > INT64_MAX) return BP_ERR_NOT_FOUND;
-    *out_place = (struct bridge_place){memory->all, at - FIRST_ADDRESS};
+    *out_place = (struct bridge_place){memory->all, at - FIRST_ADDRESS, false};
     return BP_OK;
 }
 

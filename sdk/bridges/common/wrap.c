@@ -25,6 +25,17 @@ void bridge_wraps_begin(struct bridge_wraps *wraps)
     wraps->round++;
 }
 
+void bridge_wraps_end(struct bridge_wraps *wraps)
+{
+    for (uint32_t i = 0; i < wraps->n_entry; i++) {
+        struct bridge_wrap *e = &wraps->entry[i];
+        if (!e->holds) continue;
+        bp_tensor_destroy(e->tensor);
+        e->tensor = NULL;
+        e->holds = false;
+    }
+}
+
 static uint64_t wrap_hash(uint32_t dtype, uint32_t rank, const int64_t *shape)
 {
     uint64_t hash = dtype * 8 + rank + 1;
@@ -66,7 +77,7 @@ static struct bridge_wrap *wraps_find(struct bridge_wraps *wraps, uint64_t hash,
 
     for (uint32_t i = 0; i < n; i++) {
         struct bridge_wrap *e = &wraps->entry[(first + i) % n];
-        if (!e->tensor) return e; /* entries of a type lie in front of a free one */
+        if (!e->tensor) return e; /* most entries of a type lie in front of a free one */
         if (e->round == wraps->round) continue;
         if (wrap_has(e, hash, dtype, rank, shape)) return e;
         if (!oldest || e->round < oldest->round) oldest = e;
@@ -89,7 +100,7 @@ enum bp_status bridge_wrap(struct bridge_wraps *wraps, const void *address, uint
     struct bp_tensor_options o = {
         .size = sizeof o, .dtype = dtype, .rank = rank, .shape = shape};
     uint64_t hash = wrap_hash(dtype, rank, shape), bytes;
-    struct bridge_place place;
+    struct bridge_place place = {.is_allocated = false};
     struct bridge_wrap *e;
     enum bp_status status;
 
@@ -115,6 +126,7 @@ enum bp_status bridge_wrap(struct bridge_wraps *wraps, const void *address, uint
         }
     }
     if (status) return status;
+    e->holds = place.is_allocated;
     e->hash = hash;
     e->dtype = dtype;
     e->rank = rank;

@@ -369,6 +369,7 @@ static struct ort_status *runner_run(struct ort_runner *runner, struct ort_unit 
         bp_tensor_destroy(runner->copy[i]);
         runner->copy[i] = NULL;
     }
+    bridge_wraps_end(&runner->wraps);
     if (handle) return ort_stream_end(handle, failed);
     if (!failed) status = bp_stream_synchronize(stream);
     return status ? ort_failure(status) : failed;
