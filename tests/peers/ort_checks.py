@@ -473,6 +473,24 @@ def unregister(bridge):
 
 
 @check
+def unregister_early(bridge):
+    """The library is unregistered while a session and a value on the device use it."""
+    model, expected = layers(2)
+    session = bridge.session(model)
+    info = bridge.devices[bridge.name].memory_info(bridge.ort.OrtDeviceMemoryType.DEFAULT)
+    where = ("gpu", info.device_id, info.device_vendor_id) if info else ("cpu", 0)
+    value = bridge.ort.OrtValue.ortvalue_from_numpy(random_x(3), *where)
+    bridge.devices.clear()
+    bridge.ort.unregister_execution_provider_library("backplane")
+    expect_close(session.run(None, {"x": random_x(3)})[0], expected(random_x(3)))
+    expect_refused(lambda: bridge.ort.register_execution_provider_library("backplane", bridge.library), "still uses it")
+    del session, value
+    bridge.__init__(bridge.library, bridge.name)
+    session = bridge.session(model)
+    expect_close(session.run(None, {"x": random_x(3)})[0], expected(random_x(3)))
+
+
+@check
 def exits_while_it_works(bridge):
     """The process ends while other threads are in a run: it waits for what runs, or refuses the rest of it."""
     import ctypes  # pylint: disable=import-outside-toplevel

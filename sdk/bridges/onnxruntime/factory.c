@@ -18,7 +18,9 @@ EXPORT struct ort_status *ReleaseEpFactory(struct ort_ep_factory *self);
 
 struct ort_factory ort_factory;
 static pthread_mutex_t factory_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool factory_is_used; /* factory_lock guards it */
+/* factory_lock guards these. */
+static bool factory_is_used, factory_is_released;
+static uint32_t factory_users; /* sessions, allocators and streams */
 
 static const char *factory_name(const struct ort_ep_factory *self)
 {
@@ -259,7 +261,10 @@ struct ort_status *CreateEpFactories(const char *name, const struct ort_base *ba
     (void)name;
     *out_n = 0;
     pthread_mutex_lock(&factory_lock);
-    if (factory_is_used)
+    if (factory_is_released)
+        status = ort_error(ORT_FAIL, "Backplane: the library was unregistered, but a session, a "
+                           "value or a stream still uses it: release that first");
+    else if (factory_is_used)
         status = ort_error(ORT_FAIL, "Backplane: the library is registered already");
     else if (room) status = factory_init(&ort_factory, base, logger);
     if (!status && room && ort_factory.core) {
@@ -271,11 +276,10 @@ struct ort_status *CreateEpFactories(const char *name, const struct ort_base *ba
     return status;
 }
 
-struct ort_status *ReleaseEpFactory(struct ort_ep_factory *self)
+/* Frees the devices once the library is unregistered and nothing uses them any more. */
+static void factory_finish(struct ort_factory *f)
 {
-    struct ort_factory *f = (struct ort_factory *)self;
-
-    pthread_mutex_lock(&factory_lock);
+    if (!factory_is_released || factory_users) return;
     for (uint32_t i = 0; i < f->n_offer; i++) {
         offer_finish(&f->offer[i]);
         if (f->strict[i].device) offer_finish(&f->strict[i]);
@@ -286,7 +290,29 @@ struct ort_status *ReleaseEpFactory(struct ort_ep_factory *self)
     f->n_offer = 0;
     bp_core_destroy(f->core);
     f->core = NULL;
-    factory_is_used = false;
+    factory_is_used = factory_is_released = false;
+}
+
+void ort_factory_use(void)
+{
+    pthread_mutex_lock(&factory_lock);
+    factory_users++;
+    pthread_mutex_unlock(&factory_lock);
+}
+
+void ort_factory_unuse(void)
+{
+    pthread_mutex_lock(&factory_lock);
+    factory_users--;
+    factory_finish(&ort_factory);
+    pthread_mutex_unlock(&factory_lock);
+}
+
+struct ort_status *ReleaseEpFactory(struct ort_ep_factory *self)
+{
+    pthread_mutex_lock(&factory_lock);
+    factory_is_released = true;
+    factory_finish((struct ort_factory *)self);
     pthread_mutex_unlock(&factory_lock);
     return NULL;
 }

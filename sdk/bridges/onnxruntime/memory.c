@@ -70,6 +70,7 @@ struct ort_status *ort_allocator_create(struct ort_ep_factory *self,
                                          .info = memory_info,
                                          .reserve = memory_alloc};
         a->offer = offer;
+        ort_factory_use();
         *out = &a->base;
         return NULL;
     }
@@ -80,6 +81,7 @@ void ort_allocator_release(struct ort_ep_factory *self, struct ort_allocator *al
 {
     (void)self;
     free(allocator);
+    ort_factory_unuse();
 }
 
 /* --- copies --- */

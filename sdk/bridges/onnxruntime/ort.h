@@ -101,6 +101,11 @@ struct ort_provider {
     uint32_t n_unit; /* compiled so far: names of contexts */
 };
 
+/* factory.c: objects that use the devices count themselves, because ONNX Runtime may unregister the
+ * library before it releases them. */
+void ort_factory_use(void);
+void ort_factory_unuse(void);
+
 /* factory.c: the same device in a core that denies fallbacks. */
 struct ort_status *ort_offer_strict(struct ort_offer *offer, struct ort_offer **out);
 

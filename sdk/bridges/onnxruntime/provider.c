@@ -96,13 +96,18 @@ struct ort_status *ort_provider_create(struct ort_ep_factory *self,
     ep->logger = logger;
     status = ort_options_read(options, &ep->options);
     if (!status) status = provider_choose(ep, facts, n);
-    if (status) free(ep);
-    else *out = &ep->base;
-    return status;
+    if (status) {
+        free(ep);
+        return status;
+    }
+    ort_factory_use();
+    *out = &ep->base;
+    return NULL;
 }
 
 void ort_provider_release(struct ort_ep_factory *self, struct ort_ep *ep)
 {
     (void)self;
     free(ep);
+    ort_factory_unuse();
 }

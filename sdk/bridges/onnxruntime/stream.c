@@ -21,6 +21,7 @@ static void stream_release(struct ort_stream_impl *self)
 {
     bp_stream_destroy(((struct stream_impl *)self)->stream);
     free(self);
+    ort_factory_unuse();
 }
 
 static struct stream_impl *stream_of(const struct ort_sync_stream *stream)
@@ -160,6 +161,7 @@ struct ort_status *ort_stream_create(struct ort_ep_factory *self,
     }
     impl->base = (struct ort_stream_impl){ORT_SINCE, stream_release, stream_handle,
                                           stream_notification, stream_flush, stream_run_end};
+    ort_factory_use();
     *out = &impl->base;
     return NULL;
 }
