@@ -210,7 +210,9 @@ static struct ort_status *unit_moved(struct ort_unit *unit, struct ort_context *
         const void *data = NULL;
         if (w->input == UINT32_MAX) continue;
         TRY(ort.context_input(context, w->input, &value));
-        if (!value) continue;
+        if (!value) /* its memory at the load may be gone */
+            return ort_error(ORT_FAIL, "Backplane: the run has no value for the weight %.80s",
+                             w->name);
         TRY(ort.tensor_data(value, &data));
         *out_moved |= data != w->data;
         w->data = data;
@@ -226,7 +228,7 @@ struct ort_status *ort_unit_check(struct ort_unit *unit, struct ort_context *con
     pthread_mutex_lock(&unit->lock);
     if (!unit->is_checked && bridge_memory_is_host(unit->ep->offer->memory))
         status = unit_moved(unit, context, &moved);
-    if (!status && moved) {
+    if (!status && (moved || !unit->model)) { /* no model: an earlier reload failed */
         ort_log(unit->ep->logger, ORT_INFO, "Backplane: the weights were moved; loaded again");
         bp_model_destroy(unit->model);
         unit->model = NULL;
