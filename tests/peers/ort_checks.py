@@ -5,6 +5,7 @@
     python ort_checks.py list                     the names of the checks
     python ort_checks.py alone LIBRARY CHECK      a check that registers the library itself
 """
+import contextlib
 import os
 import sys
 import threading
@@ -68,9 +69,9 @@ class Bridge:
         onnxruntime.register_execution_provider_library("backplane", library)
         self.devices = {d.ep_metadata[KEY]: d for d in onnxruntime.get_ep_devices() if KEY in d.ep_metadata}
 
-    def options(self, device=None, whole=True, settings=(), **options):
+    def options(self, device=None, whole=True, settings=(), log=3, **options):
         made = self.ort.SessionOptions()
-        made.log_severity_level = 3
+        made.log_severity_level = log
         if whole:
             made.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         for key, value in dict(settings).items():
@@ -81,6 +82,23 @@ class Bridge:
     def session(self, model, **more):
         """A session that does not try the processor alone after a failure, as Python's sessions do."""
         return self.ort.InferenceSession(model, self.options(**more), enable_fallback=0)
+
+
+@contextlib.contextmanager
+def logged():
+    """Collects the lines that are written to the standard error meanwhile, also those of ONNX Runtime's log."""
+    import tempfile  # pylint: disable=import-outside-toplevel
+
+    kept, lines = os.dup(2), []
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lines
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            lines += file.read().decode(errors="replace").splitlines()
 
 
 def random_x(n, width=64, seed=0):
@@ -117,6 +135,24 @@ def shapes(bridge):
     session = bridge.session(model)
     for n in (1, 3, 8, 1, 0, 3, 5, 2, 4, 6, 7, 9, 10, 1, 3, 0):
         expect_close(session.run(None, {"x": random_x(n)})[0], expected(random_x(n)), f"n = {n}")
+
+
+@check
+def external_data(bridge):
+    """Weights in a file beside the model: they are loaded once, and the first run does not load them again."""
+    import tempfile  # pylint: disable=import-outside-toplevel
+    import onnx  # pylint: disable=import-outside-toplevel
+
+    model, expected = layers(2, 128)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.onnx")
+        onnx.save_model(onnx.load_from_string(model), path, save_as_external_data=True, location="m.bin", size_threshold=1024)
+        with logged() as lines:
+            sessions = [bridge.session(source, log=1) for source in (path, model)]
+            for session in sessions * 2:
+                expect_close(session.run(None, {"x": random_x(3, 128)})[0], expected(random_x(3, 128)))
+    assert any("nodes" in line and "Backplane" in line for line in lines), lines
+    assert not any("loaded again" in line for line in lines), lines
 
 
 @check

@@ -14,6 +14,7 @@
 struct ort_attr;
 struct ort_context;       /* of a kernel: its inputs and outputs in one run */
 struct ort_ep_device;
+struct ort_external;      /* where the file of an initializer has the data */
 struct ort_graph;
 struct ort_hardware;
 struct ort_logger;

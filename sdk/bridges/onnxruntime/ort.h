@@ -163,10 +163,13 @@ struct ort_weight {
     uint32_t dtype, rank;
     int64_t shape[BP_RANK_MAX];
     uint64_t bytes;
+    char *file; /* that has the data from `offset` on; NULL: none */
+    uint64_t offset;
     uint32_t input; /* of the fused node, whose value it is in a run; UINT32_MAX: none */
 };
 struct ort_writing {
     uint32_t flags;
+    const struct ort_graph *graph; /* while it is written */
     struct ort_proto model;
     struct ort_weight *weight; /* without ORT_WRITE_TYPES: those of ORT_WEIGHT_MIN bytes or more */
     size_t n_weight;
@@ -176,6 +179,12 @@ struct ort_status *ort_write_graph(struct ort_writing *w, const struct ort_graph
 struct ort_status *ort_write_alone(struct ort_writing *w, const struct ort_graph *graph,
                                    const struct ort_node *node);
 void ort_writing_finish(struct ort_writing *w);
+
+/* weight.c: a tensor of a weight, and the file of an initializer that has one. */
+enum bp_status ort_weight_make(struct ort_offer *offer, const struct ort_weight *w,
+                               struct bp_tensor **out);
+struct ort_status *ort_weight_find_file(const struct ort_graph *graph,
+                                        const struct ort_value_info *info, struct ort_weight *w);
 
 /* claim.c: chooses the nodes of a graph that the provider runs. */
 struct ort_status *ort_claim(struct ort_provider *ep, const struct ort_graph *graph,

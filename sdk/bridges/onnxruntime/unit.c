@@ -7,47 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes a tensor over memory of ONNX Runtime, which keeps the memory as long as the session. */
-static enum bp_status weight_over(struct ort_offer *offer, const struct ort_weight *w,
-                                  struct bp_tensor **out)
-{
-    const struct bp_tensor_options o = {
-        .size = sizeof o, .dtype = w->dtype, .rank = w->rank, .shape = w->shape};
-    struct bp_buffer *buffer;
-    enum bp_status status;
-
-    status = bp_buffer_create_over(offer->device, (void *)(uintptr_t)w->data, w->bytes, NULL, NULL,
-                                   &buffer);
-    if (status) return status;
-    status = bp_tensor_create_over(buffer, 0, &o, out);
-    bp_buffer_destroy(buffer);
-    return status;
-}
-
-static enum bp_status weight_copy(struct ort_offer *offer, const struct ort_weight *w,
-                                  struct bp_tensor **out)
-{
-    enum bp_status status = bp_tensor_create(offer->device, w->dtype, w->rank, w->shape, out);
-
-    if (status) return status;
-    pthread_mutex_lock(&offer->lock);
-    status = bp_tensor_write(offer->stream, *out, w->data, w->bytes);
-    if (status == BP_OK) status = bp_stream_synchronize(offer->stream);
-    pthread_mutex_unlock(&offer->lock);
-    if (status) bp_tensor_destroy(*out);
-    return status;
-}
-
-/* Memory is used in place only if the first run can check that it is still there. */
-static enum bp_status weight_make(struct ort_offer *offer, const struct ort_weight *w,
-                                  struct bp_tensor **out)
-{
-    if (bridge_memory_is_host(offer->memory) && w->input != UINT32_MAX &&
-        weight_over(offer, w, out) == BP_OK)
-        return BP_OK;
-    return weight_copy(offer, w, out);
-}
-
 static uint32_t unit_program_flags(const struct ort_options *o)
 {
     return (o->tune ? BP_PROGRAM_TUNE : 0) |
@@ -70,7 +29,7 @@ static struct ort_status *unit_load(struct ort_unit *unit)
     if (!constant) return ort_no_memory();
     for (; n < t->n_weight && status == BP_OK; n++) {
         constant[n].name = t->weight[n].name;
-        status = weight_make(offer, &t->weight[n], &constant[n].tensor);
+        status = ort_weight_make(offer, &t->weight[n], &constant[n].tensor);
         if (status) break;
     }
     o.constant = constant;
@@ -96,12 +55,14 @@ static struct ort_status *input_find(const struct ort_value_info **input, size_t
     return NULL;
 }
 
-/* Finds the inputs of the fused node that are weights. */
+/* Finds the inputs of the fused node that are weights. Weights of files do not need them. */
 static struct ort_status *unit_find_weights(struct ort_unit *unit,
                                             const struct ort_value_info **input, size_t n)
 {
-    for (size_t i = 0; i < unit->text.n_weight; i++)
-        TRY(input_find(input, n, unit->text.weight[i].name, &unit->text.weight[i].input));
+    for (size_t i = 0; i < unit->text.n_weight; i++) {
+        struct ort_weight *w = &unit->text.weight[i];
+        if (!w->file) TRY(input_find(input, n, w->name, &w->input));
+    }
     return NULL;
 }
 

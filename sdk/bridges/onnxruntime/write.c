@@ -149,8 +149,8 @@ static struct ort_status *write_nodes(struct ort_writing *w, struct ort_proto *o
 
 /* Writes a constant. Its data stays where it is, if it is large. */
 static struct ort_status *write_constant(struct ort_writing *w, struct ort_proto *graph,
-                                         const char *name, const struct ort_value *value,
-                                         bool is_inner)
+                                         const struct ort_value_info *info, const char *name,
+                                         const struct ort_value *value, bool is_inner)
 {
     struct ort_weight t = {.input = UINT32_MAX}, *grown;
     struct ort_proto tensor = {0};
@@ -167,6 +167,7 @@ static struct ort_status *write_constant(struct ort_writing *w, struct ort_proto
         t.name = strdup(name);
         if (!t.name) return ort_no_memory();
         w->weight[w->n_weight++] = t;
+        TRY(ort_weight_find_file(w->graph, info, &w->weight[w->n_weight - 1]));
     }
     ort_write_tensor(&tensor, name, &t, has_data);
     ort_proto_message(graph, GRAPH_INITIALIZER, &tensor);
@@ -190,7 +191,7 @@ static struct ort_status *write_initializers(struct ort_writing *w, struct ort_p
         }
         TRY(ort.value_info_initializer(v->at[i], &value));
         if (!value) continue;
-        TRY(write_constant(w, out, name, value, is_inner));
+        TRY(write_constant(w, out, v->at[i], name, value, is_inner));
     }
     return NULL;
 }
@@ -286,6 +287,7 @@ struct ort_status *ort_write_graph(struct ort_writing *w, const struct ort_graph
     struct ort_status *status;
     int64_t ir = 0;
 
+    w->graph = graph;
     TRY(ort.graph_ir(graph, &ir));
     ort_proto_number(&w->model, MODEL_IR, ir);
     status = write_body(w, &out, graph, false);
@@ -297,7 +299,10 @@ struct ort_status *ort_write_graph(struct ort_writing *w, const struct ort_graph
 
 void ort_writing_finish(struct ort_writing *w)
 {
-    for (size_t i = 0; i < w->n_weight; i++) free(w->weight[i].name);
+    for (size_t i = 0; i < w->n_weight; i++) {
+        free(w->weight[i].name);
+        free(w->weight[i].file);
+    }
     free(w->weight);
     ort_proto_finish(&w->model);
     w->weight = NULL;
