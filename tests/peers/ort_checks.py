@@ -327,6 +327,25 @@ def resident(bridge):
 
 
 @check
+def misaligned(bridge):
+    """Inputs and outputs at addresses that are no multiples of the element's size."""
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    model, expected = layers(2)
+    session, x = bridge.session(model), random_x(4)
+    for offset in (1, 2, 4):
+        memory = [numpy.zeros(x.nbytes + 8, numpy.uint8) for _ in range(2)]
+        given, made = (numpy.frombuffer(m.data, numpy.float32, x.size, offset).reshape(x.shape) for m in memory)
+        given[:] = x
+        expect_close(session.run(None, {"x": given})[0], expected(x), f"input at {offset}")
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", given)
+        binding.bind_output("y", "cpu", 0, numpy.float32, made.shape, made.ctypes.data)
+        session.run_with_iobinding(binding)
+        expect_close(made, expected(x), f"output at {offset}")
+
+
+@check
 def two_devices(bridge):
     """Sessions on all devices in turns, and one after the other again."""
     model, expected = layers(2)

@@ -140,11 +140,16 @@ static struct ort_status *wrap_at(struct ort_runner *runner, const void *data,
     return status ? ort_failure(status) : NULL;
 }
 
-/* Whether a value lies in memory of the processor, and the device does not read that. ONNX Runtime
- * leaves some values between two sub-graphs there. */
-static bool is_foreign(const struct ort_unit *unit, const struct ort_value *value)
+/* Whether a value has to be copied: it lies in memory of the processor, and the device does not
+ * read that; ONNX Runtime leaves some values between two sub-graphs there. Or its address, which an
+ * app may choose, is no multiple of the element's size. */
+static bool is_foreign(const struct ort_unit *unit, const struct ort_value *value, const void *data,
+                       uint32_t dtype)
 {
-    return unit->ep->offer->info && ort_offer_of(ort.value_device(value)) != unit->ep->offer;
+    uint32_t size = bp_dtype_bits(dtype) / 8;
+
+    if (!unit->ep->offer->info) return size && (uintptr_t)data % size;
+    return ort_offer_of(ort.value_device(value)) != unit->ep->offer;
 }
 
 /* Fails if a value lies in memory of another of our devices, whose addresses hold no memory. */
@@ -186,7 +191,7 @@ static struct ort_status *runner_inputs(struct ort_runner *runner, const struct 
         TRY(value_check_device(unit, value));
         TRY(type_read(value, &runner->type[i]));
         TRY(ort.tensor_data(value, &data));
-        if (is_foreign(unit, value)) {
+        if (is_foreign(unit, value, data, runner->type[i].dtype)) {
             status = input_copy(runner, unit, stream, data, i);
             if (status) return ort_failure(status);
         } else TRY(wrap_at(runner, data, &runner->type[i], &runner->in[i]));
@@ -207,7 +212,7 @@ static struct ort_status *output_make(const struct ort_unit *unit, struct ort_co
     if (!value) return ort_error(ORT_FAIL, "Backplane: output %u was not allocated", i);
     TRY(value_check_device(unit, value));
     TRY(ort.tensor_data_mutable(value, out_data));
-    *out_foreign = is_foreign(unit, value);
+    *out_foreign = is_foreign(unit, value, *out_data, type->dtype);
     for (uint32_t k = 0; k < type->rank; k++)
         if (!type->shape[k]) return NULL; /* empty: without memory */
     if (*out_data) return NULL;
