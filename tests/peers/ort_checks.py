@@ -468,6 +468,39 @@ def contexts(bridge):
 
 
 @check
+def contexts_in_memory(bridge):
+    """Models that are compiled from bytes to bytes have their contents inside, and leave no files."""
+    import tempfile  # pylint: disable=import-outside-toplevel
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        models = [layers(depth) for depth in (1, 2)]
+        compiled = [bridge.ort.ModelCompiler(bridge.options(), model).compile_to_bytes() for model, _ in models]
+        for made, (_, expected) in zip(compiled, models):
+            assert b"EPContext" in made
+            expect_close(bridge.session(made).run(None, {"x": random_x(3)})[0], expected(random_x(3)))
+        assert not os.listdir(folder), os.listdir(folder)
+        os.chdir("/")
+
+
+@check
+def contexts_exchanged(bridge):
+    """The file of another context model is refused."""
+    import shutil  # pylint: disable=import-outside-toplevel
+    import tempfile  # pylint: disable=import-outside-toplevel
+
+    with tempfile.TemporaryDirectory() as folder:
+        for depth in (1, 2):
+            bridge.session(layers(depth)[0], settings={"ep.context_enable": "1", "ep.context_embed_mode": "0",
+                                                       "ep.context_file_path": os.path.join(folder, f"{depth}.onnx")})
+        files = [next(os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(f"{depth}.") and name.endswith(".bin"))
+                 for depth in (1, 2)]
+        bridge.session(os.path.join(folder, "1.onnx"))
+        shutil.copy(files[1], files[0])
+        expect_refused(lambda: bridge.session(os.path.join(folder, "1.onnx")), "another model")
+
+
+@check
 def wrong_inputs(bridge):
     """A failure in a run is the peer's exception; the session and the process go on."""
     import numpy  # pylint: disable=import-outside-toplevel

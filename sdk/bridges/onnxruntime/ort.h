@@ -212,13 +212,14 @@ void ort_unit_destroy(struct ort_unit *unit);
  * they do not. */
 struct ort_status *ort_unit_check(struct ort_unit *unit, struct ort_context *context);
 
-/* context.c: EPContext nodes. ort_context_is_ours returns whether a node is one of this provider.
+/* context_read.c and context.c: EPContext nodes. ort_context_is_ours returns whether a node is one
+ * of this provider.
  * ort_context_read takes the model out of a graph of one such node, and the folder of its programs;
  * out stays empty for another graph. ort_context_write makes the node of a unit, and
  * ort_context_cache returns the folder in which the unit keeps its programs for it. */
 struct ort_status *ort_context_is_ours(const struct ort_node *node, bool *out);
-struct ort_status *ort_context_read(const struct ort_graph *graph, struct ort_proto *out,
-                                    char *out_cache, size_t cache_size);
+struct ort_status *ort_context_read(const struct ort_provider *ep, const struct ort_graph *graph,
+                                    struct ort_proto *out, char *out_cache, size_t cache_size);
 struct ort_status *ort_context_write(struct ort_unit *unit, const struct ort_graph *graph,
                                      const struct ort_node *fused, struct ort_node **out);
 struct ort_status *ort_context_cache(const struct ort_provider *ep, const struct ort_graph *graph,

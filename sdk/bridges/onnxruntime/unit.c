@@ -90,7 +90,7 @@ static struct ort_status *unit_fill(struct ort_unit *unit, const struct ort_grap
 {
     const char *wanted = unit->ep->options.cache;
 
-    TRY(ort_context_read(graph, &unit->text.model, unit->cache, sizeof unit->cache));
+    TRY(ort_context_read(unit->ep, graph, &unit->text.model, unit->cache, sizeof unit->cache));
     if (!unit->text.model.n) {
         TRY(ort_write_graph(&unit->text, graph));
         TRY(unit_find_weights(unit, input, n));
