@@ -415,6 +415,7 @@ def options(bridge):
     else:
         expect_refused(lambda: bridge.session(model, fallback="deny"), "BP_FALLBACK=deny")
     expect_refused(lambda: bridge.session(model, precision="rough"), "precision", "rough", "exact")
+    expect_refused(lambda: bridge.session(model, precison="winograd"), "precison", "precision")
     expect_refused(lambda: bridge.session(model, tune="2"), "tune", "0|1")
     expect_refused(lambda: bridge.session(model, settings={"ep.backplaneexecutionprovider.device": "warp:0"}), "warp:0")
 

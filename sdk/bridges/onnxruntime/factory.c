@@ -172,7 +172,8 @@ static struct ort_status *factory_open(struct ort_factory *f)
     return NULL;
 }
 
-/* Finds the hardware behind a device: a GPU of its vendor, or else the processor. */
+/* Finds the hardware behind a device: the GPU of its vendor that has its number, in ONNX Runtime's
+ * order, or else the processor. */
 static const struct ort_hardware *hardware_of(const struct ort_offer *offer,
                                               const struct ort_hardware *const *hardware, size_t n)
 {
@@ -180,9 +181,12 @@ static const struct ort_hardware *hardware_of(const struct ort_offer *offer,
                       : offer->properties.dlpack_type == 10 ? 0x1002
                                                             : 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (vendor && ort.hardware_kind(hardware[i]) == ORT_HARDWARE_GPU &&
-            ort.hardware_vendor(hardware[i]) == vendor)
+    const char *colon = strchr(offer->name, ':');
+    unsigned long number = colon ? strtoul(colon + 1, NULL, 10) : 0;
+
+    for (size_t i = 0; i < n && vendor; i++)
+        if (ort.hardware_kind(hardware[i]) == ORT_HARDWARE_GPU &&
+            ort.hardware_vendor(hardware[i]) == vendor && !number--)
             return hardware[i];
     for (size_t i = 0; i < n; i++)
         if (ort.hardware_kind(hardware[i]) == ORT_HARDWARE_CPU) return hardware[i];
@@ -194,27 +198,27 @@ static struct ort_status *factory_devices(struct ort_ep_factory *self,
                                           struct ort_ep_device **out, size_t room, size_t *out_n)
 {
     struct ort_factory *f = (struct ort_factory *)self;
+    struct ort_status *status = NULL;
     size_t done = 0;
 
     *out_n = 0;
     TRY(factory_open(f));
-    for (uint32_t i = 0; i < f->n_offer && done < room; i++) {
+    for (uint32_t i = 0; i < f->n_offer && done < room && !status; i++) {
         const struct ort_hardware *of = hardware_of(&f->offer[i], hardware, n);
         struct ort_pairs *facts = NULL;
-        struct ort_status *status;
         if (!of) continue;
         ort.pairs_create(&facts);
         ort.pairs_add(facts, ORT_DEVICE_KEY, f->offer[i].name);
         ort.pairs_add(facts, "backplane_hardware", f->offer[i].properties.name);
         status = ort.ep_device_create(self, of, facts, NULL, &out[done]);
         ort.pairs_release(facts);
-        if (!status && f->offer[i].info)
-            status = ort.ep_device_add_memory(out[done], f->offer[i].info);
-        TRY(status);
+        if (status) break;
         done++;
+        if (f->offer[i].info) status = ort.ep_device_add_memory(out[done - 1], f->offer[i].info);
     }
-    *out_n = done;
-    return NULL;
+    if (!status) *out_n = done;
+    for (size_t i = 0; i < done && status; i++) ort.ep_device_release(out[i]);
+    return status;
 }
 
 /* --- the library --- */

@@ -25,15 +25,21 @@ static struct ort_status *option_read(const struct ort_session_options *from, co
     return NULL;
 }
 
-/* Fails unless the text is one of the words, which '|' separates. */
-static struct ort_status *option_check(const char *name, const char *text, const char *words)
+/* Whether a text is one of the words, which '|' separates. */
+static bool word_find(const char *words, const char *text)
 {
     size_t n = strlen(text);
 
     for (const char *at = words; at; at = strchr(at, '|')) {
         at += *at == '|';
-        if (strcspn(at, "|") == n && !memcmp(at, text, n)) return NULL;
+        if (strcspn(at, "|") == n && !memcmp(at, text, n)) return true;
     }
+    return false;
+}
+
+static struct ort_status *option_check(const char *name, const char *text, const char *words)
+{
+    if (word_find(words, text)) return NULL;
     return ort_error(ORT_INVALID_ARGUMENT, "Backplane: option %s is '%.40s', expected one of %s",
                      name, text, words);
 }
@@ -50,8 +56,30 @@ static struct ort_status *option_flag(const struct ort_session_options *from, co
     return NULL;
 }
 
+/* Fails if the session has an option of the provider that is not one of the words. */
+static struct ort_status *options_check_names(const struct ort_session_options *from,
+                                              const char *words)
+{
+    const char *const *key = NULL, *const *value = NULL;
+    struct ort_status *status = NULL;
+    struct ort_pairs *all = NULL;
+    size_t n = 0;
+
+    TRY(ort.options_list(from, &all));
+    ort.pairs_list(all, &key, &value, &n);
+    for (size_t i = 0; i < n && !status; i++) {
+        const char *name = key[i] + sizeof ORT_PREFIX - 1;
+        if (strncmp(key[i], ORT_PREFIX, sizeof ORT_PREFIX - 1) || word_find(words, name)) continue;
+        status = ort_error(ORT_INVALID_ARGUMENT, "Backplane: there is no option '%.40s'; expected "
+                           "one of %s", name, words);
+    }
+    ort.pairs_release(all);
+    return status;
+}
+
 struct ort_status *ort_options_read(const struct ort_session_options *from, struct ort_options *out)
 {
+    TRY(options_check_names(from, "device|fallback|precision|cache|tune"));
     *out = (struct ort_options){.fallback = "allow", .precision = "exact"};
     TRY(option_read(from, ORT_PREFIX, "device", out->device, sizeof out->device));
     TRY(option_read(from, ORT_PREFIX, "fallback", out->fallback, sizeof out->fallback));

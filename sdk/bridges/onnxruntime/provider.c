@@ -40,6 +40,10 @@ static struct ort_status *provider_compile(struct ort_ep *self, const struct ort
         if (status) {
             provider_release_units(self, out_compute, i + 1);
             memset(out_compute, 0, n * sizeof(void *));
+            for (size_t k = 0; k < i && ep->options.context_enable; k++) {
+                ort.node_release(out_context[k]);
+                out_context[k] = NULL;
+            }
             return status;
         }
         ep->n_unit++;

@@ -376,8 +376,10 @@ static struct ort_status *runner_run(struct ort_runner *runner, struct ort_unit 
     }
     bridge_wraps_end(&runner->wraps);
     if (handle) return ort_stream_end(handle, failed);
-    if (!failed) status = bp_stream_synchronize(stream);
-    return status ? ort_failure(status) : failed;
+    /* Also after a failure: ONNX Runtime frees the buffers. */
+    status = bp_stream_synchronize(stream);
+    if (failed) return failed;
+    return status ? ort_failure(status) : NULL;
 }
 
 struct ort_status *ort_unit_run(struct ort_unit *unit, struct ort_context *context)

@@ -269,11 +269,31 @@ static struct ort_status *write_opsets(struct ort_proto *model, const struct ort
     return status;
 }
 
+/* Writes the types of a node's inputs, and of the values that its sub-graphs use. */
+static struct ort_status *write_input_types(struct ort_proto *out, const struct ort_node *node)
+{
+    struct ort_status *status;
+    struct values in = {0};
+    size_t n_in = 0, n_implicit = 0;
+
+    TRY(ort.node_n_input(node, &n_in));
+    TRY(ort.node_n_implicit(node, &n_implicit));
+    TRY(values_make(&in, n_in + n_implicit));
+    status = n_in ? ort.node_input(node, in.at, n_in) : NULL;
+    if (!status && n_implicit) status = ort.node_implicit(node, in.at + n_in, n_implicit);
+    for (size_t i = 0; i < in.n && !status; i++)
+        if (in.at[i]) status = ort_write_value(out, GRAPH_VALUE, in.at[i]);
+    free(in.at);
+    return status;
+}
+
 struct ort_status *ort_write_alone(struct ort_writing *w, const struct ort_graph *graph,
                                    const struct ort_node *node)
 {
     struct ort_proto out = {0};
     struct ort_status *status = write_node(w, &out, node);
+
+    if (!status) status = write_input_types(&out, node);
 
     ort_proto_message(&w->model, MODEL_GRAPH, &out);
     if (!status) status = write_opsets(&w->model, graph);
