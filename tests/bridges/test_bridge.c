@@ -203,12 +203,19 @@ Test(bridge, refuses_what_no_tensor_can_be)
 {
     struct bridged b = bridged_init();
     char *a = bridged_allocate(&b, 64);
-    const int64_t none[2] = {0, 3}, huge[2] = {INT64_MAX / 2, 4};
+    const int64_t none[2] = {0, 3}, huge[BP_RANK_MAX + 1] = {INT64_MAX / 2, 4};
+    char *nothing = NULL;
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *t = NULL;
 
     cr_assert_neq(bridge_wrap(&b.wraps, a + 2, BP_F32, 1, SHAPE(2), &t), BP_OK, "misaligned");
     cr_assert_neq(bridge_wrap(&b.wraps, a, BP_F32, 2, huge, &t), BP_OK);
+    OK(bp_error_set(BP_OK, "of an earlier failure"));
+    cr_assert_eq(bridge_wrap(&b.wraps, a, BP_F32, BP_RANK_MAX + 1, huge, &t), BP_ERR_UNSUPPORTED);
+    cr_assert(strstr(bp_error_message(), "axes"), "%s", bp_error_message());
+    cr_assert_eq(bridge_memory_allocate(b.memory, NULL, UINT64_MAX, (void **)&nothing),
+                 BP_ERR_MEMORY);
+    cr_assert(strstr(bp_error_message(), "memory"), "%s", bp_error_message());
     cr_assert_eq(t, NULL);
     OK(bridge_wrap(&b.wraps, NULL, BP_F32, 2, none, &t));
     OK(bp_tensor_get_info(t, &info));

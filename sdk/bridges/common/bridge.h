@@ -105,4 +105,7 @@ enum bridge_fault {
 };
 enum bridge_fault bridge_fault_of(enum bp_status status);
 
+/* types.c: the failure of a bridge's own allocation, with a message. */
+enum bp_status bridge_no_memory(void);
+
 #endif

@@ -38,7 +38,7 @@ enum bp_status bridge_memory_create(struct bp_device *device, struct bridge_memo
     struct bridge_memory *memory = calloc(1, sizeof *memory);
     enum bp_status status = bp_device_get_properties(device, &p);
 
-    if (!memory) return BP_ERR_MEMORY;
+    if (!memory) return bridge_no_memory();
     if (status == BP_OK && p.dlpack_type == 1 && p.flags & BP_DEVICE_HOST_VISIBLE)
         status = bp_buffer_create_over(device, (void *)FIRST_ADDRESS,
                                        (uint64_t)INT64_MAX - FIRST_ADDRESS, NULL, NULL,
@@ -145,7 +145,7 @@ enum bp_status bridge_memory_allocate(struct bridge_memory *memory, struct bp_st
     enum bp_status status;
     bool done;
 
-    if (size > INT64_MAX / 2) return BP_ERR_MEMORY;
+    if (size > INT64_MAX / 2) return bridge_no_memory();
     status = bp_buffer_create(memory->device, stream, BP_SPACE_DEVICE, size + !size, &r.buffer);
     if (status) return status;
     done = range_place(memory, &r);
@@ -156,7 +156,7 @@ enum bp_status bridge_memory_allocate(struct bridge_memory *memory, struct bp_st
     }
     if (!done) {
         range_finish(&r);
-        return BP_ERR_MEMORY;
+        return bridge_no_memory();
     }
     *out_address = (void *)r.begin;
     return BP_OK;

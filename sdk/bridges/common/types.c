@@ -75,3 +75,9 @@ enum bridge_fault bridge_fault_of(enum bp_status status)
         if (faults[i].status == (uint8_t)status) return faults[i].fault;
     return BRIDGE_FAULT_OTHER;
 }
+
+enum bp_status bridge_no_memory(void)
+{
+    return bp_error_set(BP_ERR_MEMORY, "there is no host memory, or there are no addresses, for a "
+                        "bridge");
+}

@@ -10,7 +10,7 @@ enum bp_status bridge_wraps_init(struct bridge_wraps *wraps, struct bridge_memor
     struct bridge_wrap *entry = calloc(BRIDGE_WRAPS, sizeof *entry);
 
     *wraps = (struct bridge_wraps){memory, entry, entry ? BRIDGE_WRAPS : 0, 1};
-    return entry ? BP_OK : BP_ERR_MEMORY;
+    return entry ? BP_OK : bridge_no_memory();
 }
 
 void bridge_wraps_finish(struct bridge_wraps *wraps)
@@ -104,10 +104,11 @@ enum bp_status bridge_wrap(struct bridge_wraps *wraps, const void *address, uint
     struct bridge_wrap *e;
     enum bp_status status;
 
-    if (rank > BP_RANK_MAX) return BP_ERR_UNSUPPORTED;
+    if (rank > BP_RANK_MAX)
+        return bp_error_set(BP_ERR_UNSUPPORTED, "a tensor has more axes than tensors may have");
     bytes = wrap_bytes(dtype, rank, shape);
     e = wraps_find(wraps, hash, dtype, rank, shape);
-    if (!e) return BP_ERR_MEMORY;
+    if (!e) return bridge_no_memory();
     if (!bytes) { /* without memory */
         bp_tensor_destroy(e->tensor);
         e->tensor = NULL;

@@ -65,7 +65,7 @@ static struct ort_status *runner_create(const struct ort_unit *unit, struct ort_
     status = runner->type && runner->in && runner->out && runner->output && runner->copy &&
                      runner->data && runner->is_host
                  ? BP_OK
-                 : BP_ERR_MEMORY;
+                 : bridge_no_memory();
     if (status == BP_OK) status = bridge_wraps_init(&runner->wraps, unit->ep->offer->memory);
     if (status == BP_OK) status = bp_stream_create(unit->ep->offer->device, &runner->stream);
     if (status) {
