@@ -5,7 +5,8 @@
     wheel.py PREFIX OUT [PLUGIN...]      PLUGIN: as cpu, which is the default
 
 The wheel has the execution provider, the libraries of Backplane, the named plugins, and copies of the libraries of the system
-that these need, except those of every system. Writes OUT/onnxruntime_ep_backplane-VERSION-py3-none-linux_MACHINE.whl.
+that these need, except those of every system. Writes OUT/onnxruntime_ep_backplane-VERSION-py3-none-manylinux_X_Y_MACHINE.whl,
+where X.Y is the version of the C library that the files need.
 """
 import base64
 import glob
@@ -71,8 +72,18 @@ def files_of(prefix, plugins):
     return files, version_of(libraries)
 
 
+def tag_of(files):
+    """The tag of the platform: pip refuses the wheel where the C library is older than what the files need."""
+    needed = set()
+    for name, path in files.items():
+        if ".so" in name:
+            with open(path, "rb") as file:
+                needed.update((int(x), int(y)) for x, y in re.findall(rb"\0GLIBC_(\d+)\.(\d+)(?:\.\d+)?\0", file.read()))
+    return "py3-none-manylinux_{}_{}_{}".format(*max(needed), platform.machine())
+
+
 def write_wheel(files, version, out):
-    tag = f"py3-none-linux_{platform.machine()}"
+    tag = tag_of(files)
     path = os.path.join(out, f"{NAME}-{version}-{tag}.whl")
     info, record = f"{NAME}-{version}.dist-info", []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:

@@ -15,9 +15,9 @@ def get_library_path():
     """Returns the path of the library. Loads what it needs and the system does not have."""
     for path in sorted(glob.glob(os.path.join(_FOLDER, "needed", "*.so*"))):
         try:
-            ctypes.CDLL(os.path.basename(path), mode=ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(os.path.basename(path))
         except OSError:
-            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            ctypes.CDLL(path)
     return os.path.join(_FOLDER, "libonnxruntime_ep_backplane.so")
 
 
