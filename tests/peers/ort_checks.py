@@ -7,11 +7,13 @@
 """
 import contextlib
 import os
+import re
 import sys
 import threading
 
 CHECKS = {}
 KEY = "backplane_device"
+NAME = "BackplaneExecutionProvider"
 
 
 def check(function):
@@ -115,6 +117,31 @@ def expect_close(got, expected, what=""):
     assert error <= 1e-4, f"{what}: differs by {error}"
 
 
+LEFT = re.compile(r"Backplane: node \d+, .* \((\w+)\), is left to other providers: .")
+
+
+def placed(bridge, model, **more):
+    """(session, {provider: [operator]}): where the nodes of a model run, as ONNX Runtime recorded it, or, in versions that do not
+    record, what our log says of the nodes of the graph."""
+    import onnx  # pylint: disable=import-outside-toplevel
+
+    with logged() as lines:
+        session = bridge.session(model, whole=False, settings={"session.record_ep_graph_assignment_info": "1"}, log=1, **more)
+    left = [match[1] for match in map(LEFT.search, lines) if match]
+    nodes = [n.op_type for n in onnx.load_from_string(model).graph.node]
+    found = {"CPUExecutionProvider": sorted(left), NAME: sorted(op for op in nodes if op not in left)}
+    if hasattr(session, "get_provider_graph_assignment_info"):
+        recorded = {}
+        for part in session.get_provider_graph_assignment_info():
+            recorded.setdefault(part.ep_name, []).extend(n.op_type for n in part.get_nodes())
+        recorded = {name: sorted(ops) for name, ops in recorded.items()}
+        assert sorted(left) == [op for op in recorded.get("CPUExecutionProvider", []) if op in left], (left, recorded)
+        found = recorded
+    for name, ops in sorted(found.items()):
+        print(f"{name}: {', '.join(ops)}")
+    return session, found
+
+
 def expect_refused(call, *words):
     """The message of the peer's own exception, which must contain the words."""
     try:
@@ -188,15 +215,12 @@ def partial(bridge):
                       node("Bernoulli", "b", "drawn"), node("Mul", "b b", "y")],
                      {"x": (1, [2, 3]), "s": (8, [2])}, {"y": (1, [2, 3]), "t": (8, [2]), "drawn": (1, [2, 3])})
     expect_refused(lambda: bridge.session(model), "CPU EP")
-    settings = {"session.record_ep_graph_assignment_info": "1"}
-    session = bridge.session(model, whole=False, settings=settings)
+    session, found = placed(bridge, model)
+    assert found == {NAME: ["Add", "Bernoulli", "Mul", "Relu"], "CPUExecutionProvider": ["Identity"]}, found
     x = numpy.array([[1, -2, 3], [0.5, -0.5, 0]], numpy.float32)
     y, t, _ = session.run(None, {"x": x, "s": numpy.array(["a", "B"])})
     expect_close(y, (numpy.maximum(x, 0) + x) ** 2)
     assert list(t) == ["a", "B"], t
-    if hasattr(session, "get_provider_graph_assignment_info"):
-        for part in session.get_provider_graph_assignment_info():
-            print(f"{part.ep_name}: {', '.join(n.op_type for n in part.get_nodes())}")
 
 
 @check
@@ -207,7 +231,8 @@ def convex(bridge):
     text = [node("Cast", "b", "s", to=8), node("Cast", "s", "c", to=1)]  # by way of strings
     model = model_of([node("Abs", "x", "a"), node("Neg", "a", "b"), *text, node("Exp", "a", "side"), node("Add", "c b", "d"),
                       node("Mul", "d side", "y")], {"x": (1, [4])}, {"y": (1, [4])})
-    session = bridge.session(model, whole=False)
+    session, found = placed(bridge, model)
+    assert found == {NAME: ["Abs", "Add", "Exp", "Mul", "Neg"], "CPUExecutionProvider": ["Cast", "Cast"]}, found
     x = numpy.array([1, -2, 0.5, 0], numpy.float32)
     expect_close(session.run(None, {"x": x})[0], -2 * numpy.abs(x) * numpy.exp(numpy.abs(x)))
 
@@ -224,7 +249,9 @@ def bodies(bridge):
                      {"c": (9, []), "x": (1, [64, 64])}, {"y": (1, [64, 64])},
                      {"w": numpy.eye(64, dtype=numpy.float32)})
     whole = int(bridge.ort.__version__.split(".")[1]) >= 27  # older ones do not pass values from outside
-    session, x = bridge.session(model, whole=whole), random_x(64)
+    session, found = placed(bridge, model)
+    assert ("If" in found.get(NAME, [])) == whole, found
+    x = random_x(64)
     expect_close(session.run(None, {"c": numpy.array(True), "x": x})[0], x)
     expect_close(session.run(None, {"c": numpy.array(False), "x": x})[0], x + numpy.eye(64))
 
@@ -284,15 +311,14 @@ def types(bridge):
 @check
 def attributes(bridge):
     """A node whose attributes the library lacks is left to other providers, an equal one without them is not."""
-    def upsample(mode):
-        return model_of([node("GridSample", "x g", "y", mode=mode)],
-                        {"x": (1, [1, 1, 4, 4]), "g": (1, [1, 2, 2, 2])}, {"y": (1, [1, 1, 2, 2])}, opset=16)
-    bridge.session(upsample("bilinear"))
-    texts = model_of([node("Constant", "", "c", value_strings=[b"a", b"b"]), node("Identity", "c", "y")],
-                     {"x": (1, [1])}, {"y": (8, [2])})
-    session = bridge.session(texts, whole=False)
-    import numpy  # pylint: disable=import-outside-toplevel
-    assert list(session.run(None, {"x": numpy.zeros(1, numpy.float32)})[0]) == ["a", "b"]
+    for more in ({}, {"clip": 0.5}):
+        model = model_of([node("LSTM", "x w r", "y", hidden_size=4, **more)], {"x": (1, [3, 1, 2])}, {"y": (1, [3, 1, 1, 4])},
+                         {"w": random_x(16, 2)[None], "r": random_x(16, 4)[None]})
+        session, found = placed(bridge, model)
+        assert found.get("CPUExecutionProvider", []) == ["LSTM"] * len(more), found
+        plain = bridge.ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+        feeds = {"x": random_x(3, 2)[:, None]}
+        expect_close(session.run(None, feeds)[0], plain.run(None, feeds)[0], str(more))
 
 
 @check
@@ -371,7 +397,7 @@ def option_device(bridge):
 
 @check
 def bound_elsewhere(bridge):
-    """Inputs and outputs that are bound in memory of another device: ONNX Runtime copies them."""
+    """Inputs that are bound in memory of another device are copied by ONNX Runtime; such outputs are refused."""
     import numpy  # pylint: disable=import-outside-toplevel
 
     model, expected = layers(2)
@@ -380,21 +406,13 @@ def bound_elsewhere(bridge):
     where = ("gpu", info.device_id, info.device_vendor_id)
     given = bridge.ort.OrtValue.ortvalue_from_numpy(x, *where)
     made = bridge.ort.OrtValue.ortvalue_from_shape_and_type([4, 64], numpy.float32, *where)
-    for output in (None, made):
-        binding = session.io_binding()
-        binding.bind_ortvalue_input("x", given)
-        if output is None:
-            binding.bind_output("y")
-        else:
-            binding.bind_ortvalue_output("y", output)
-        try:
-            session.run_with_iobinding(binding)
-            expect_close(binding.get_outputs()[0].numpy(), expected(x))
-            print("copied")
-        except AssertionError:
-            raise
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            print("refused:", str(error)[-160:])
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", given)
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    expect_close(binding.get_outputs()[0].numpy(), expected(x))
+    binding.bind_ortvalue_output("y", made)
+    expect_refused(lambda: session.run_with_iobinding(binding), "memory of sim:0", "on cpu:0")
     expect_close(session.run(None, {"x": x})[0], expected(x))
 
 
@@ -629,8 +647,8 @@ def without_plugins(library, _):
     expect_close(onnxruntime.InferenceSession(model).run(None, {"x": random_x(2)})[0], expected(random_x(2)))
 
 
-def beside_another(library, folder):
-    """Another copy of the libraries is in use in the process."""
+def beside_a_copy(library, folder):
+    """A copy of the libraries of this version is in use in the process: the provider uses the copy."""
     import ctypes  # pylint: disable=import-outside-toplevel
     import shutil  # pylint: disable=import-outside-toplevel
 
@@ -641,20 +659,58 @@ def beside_another(library, folder):
     made = ctypes.c_void_p()
     assert core.bp_core_create(None, ctypes.byref(made)) == 0
     shapes(Bridge(library, "cpu:0"))
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        used = {line.split()[-1] for line in file if "/libbackplane.so" in line}
+    assert used == {os.path.join(os.path.realpath(folder), "libbackplane.so.0")}, used
     core.bp_core_destroy(made)
 
 
-def settings_of_policies(library, _):
-    """Sessions that name no device never run on the provider; BP_ORT_DEVICES limits what policies may choose."""
+def beside_another_version(library, folder):
+    """Another version of the library, without functions that the provider needs, is in use in the process: the peer's own
+    exception, and the process lives."""
+    import ctypes  # pylint: disable=import-outside-toplevel
+    import subprocess  # pylint: disable=import-outside-toplevel
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+
+    other = os.path.join(folder, "libbackplane.so.0")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libbackplane.so.0", "-x", "c", "-", "-o", other], input=b"int other_version;",
+                   check=True)
+    assert ctypes.c_int.in_dll(ctypes.CDLL(other, mode=ctypes.RTLD_GLOBAL), "other_version").value == 0
+    text = expect_refused(lambda: onnxruntime.register_execution_provider_library("backplane", library), "bp_")
+    print(text.splitlines()[0][-160:])
+    model, expected = layers(1)
+    expect_close(onnxruntime.InferenceSession(model).run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+
+
+def chosen(library):
+    """The providers of sessions that name no device: ({how: [provider]}, [the devices that the library offers])."""
     import onnxruntime  # pylint: disable=import-outside-toplevel
 
     model, _ = layers(1)
     onnxruntime.register_execution_provider_library("backplane", library)
-    assert onnxruntime.InferenceSession(model).get_providers() == ["CPUExecutionProvider"]
-    for policy in onnxruntime.OrtExecutionProviderDevicePolicy.__members__.values():
+    found = {"nothing": onnxruntime.InferenceSession(model).get_providers(),
+             "processor": onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).get_providers()}
+    for name, policy in onnxruntime.OrtExecutionProviderDevicePolicy.__members__.items():
         options = onnxruntime.SessionOptions()
         options.set_provider_selection_policy(policy)
-        assert onnxruntime.InferenceSession(model, options).get_providers() == ["CPUExecutionProvider"], policy
+        found[name] = onnxruntime.InferenceSession(model, options).get_providers()
+    return found, [d.ep_metadata[KEY] for d in onnxruntime.get_ep_devices() if KEY in d.ep_metadata]
+
+
+def chosen_by_policies(library, _):
+    """Sessions that name neither a device nor a policy never run on the provider. A policy of a session lets ONNX Runtime choose
+    among the registered devices, and ONNX Runtime then prefers ours."""
+    found, devices = chosen(library)
+    assert devices, "the library offers no device"
+    assert NAME not in found["nothing"] + found["processor"], found
+    assert NAME in found["PREFER_CPU"], found
+
+
+def chosen_among_none(library, _):
+    """BP_ORT_DEVICES takes devices from the choice of policies; here it admits none of those that exist."""
+    found, devices = chosen(library)
+    assert not devices, devices
+    assert all(providers == ["CPUExecutionProvider"] for providers in found.values()), found
 
 
 def package(_, folder):
@@ -668,8 +724,9 @@ def package(_, folder):
     shapes(Bridge(library, "cpu:0"))
 
 
-ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_another": beside_another,
-         "settings_of_policies": settings_of_policies, "package": package}
+ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_a_copy": beside_a_copy,
+         "beside_another_version": beside_another_version, "chosen_by_policies": chosen_by_policies,
+         "chosen_among_none": chosen_among_none, "package": package}
 
 
 def main():

@@ -16,8 +16,9 @@ DATA = "/usr/share/libonnx-testdata/data"
 DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
 CHECKED = ("cpu", "sim")
 SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
-ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_another": {},
-         "settings_of_policies": {"BP_ORT_DEVICES": "none"}}
+ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
+         "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}}
+PRINTED = ("partial",)  # checks whose facts are printed
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
 BUDGETS = {"checks": 120, "package": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
@@ -137,6 +138,8 @@ def run_checks(peer):
             code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
             if code == 0 and "ok" in text.splitlines():
                 peer.count.pass_()
+                if name in PRINTED:
+                    print("", *(f"    {device}: {line}" for line in text.splitlines() if "Provider: " in line), sep="\n", flush=True)
             else:
                 peer.count.fail(f"peers/onnxruntime/{device}/{name}: exit status {code}", text)
 
@@ -195,6 +198,8 @@ def run_suite(peer, device):
         os.unlink(report)
     code, output = peer.call(script(peer, "ort_suite.py", library_of(peer), f"{device}:0", DATA, report, str(DEVICES[device])),
                              SUITE_SECONDS, environment(peer, device))
+    if code:
+        peer.count.fail(f"peers/onnxruntime/{device}: exit status {code}", output)
     try:
         with open(report, encoding="utf-8") as file:
             return {model: tuple(outcome) for model, outcome in json.load(file).items()}
