@@ -12,6 +12,8 @@ import real_models
 
 TOLERANCE = 1e-4  # of the largest magnitude of an output
 SECONDS = 5       # of measurements for each set of inputs
+LOADS = 5         # of each network, in measurements
+RUN_LIMIT, LOAD_LIMIT = 1.05, 1.2  # the provider over Backplane alone; its load over that of ONNX Runtime
 
 
 def inputs_of(name, session):
@@ -30,15 +32,17 @@ def is_whole(ort, name):
     return int(ort.__version__.split(".")[1]) >= 27 or not name.startswith("silero")
 
 
-def sessions_of(library, device, name, path):
-    """[(session, seconds of the load)]: the processor's and ours, of one thread each."""
+def sessions_of(library, device, name, path, turns=1):
+    """[(session, median seconds of the loads)]: the processor's and ours, of one thread each, loaded by turns."""
+    import statistics  # pylint: disable=import-outside-toplevel
     import onnxruntime as ort  # pylint: disable=import-outside-toplevel
 
     ort.set_default_logger_severity(3)
     ort.register_execution_provider_library("backplane", library)
     found = next(d for d in ort.get_ep_devices() if d.ep_metadata.get("backplane_device") == device)
-    made = []
-    for ours in (False, True):
+    made, seconds = [None, None], ([], [])
+    for ours in (False, True) * turns:
+        made[ours] = None
         options = ort.SessionOptions()
         options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 3, 1, 1
         if ours:
@@ -46,9 +50,9 @@ def sessions_of(library, device, name, path):
             if is_whole(ort, name):
                 options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         start = time.perf_counter()
-        session = ort.InferenceSession(path, options, **({} if ours else {"providers": ["CPUExecutionProvider"]}))
-        made.append((session, time.perf_counter() - start))
-    return made
+        made[ours] = ort.InferenceSession(path, options, **({} if ours else {"providers": ["CPUExecutionProvider"]}))
+        seconds[ours].append(time.perf_counter() - start)
+    return [(session, statistics.median(times)) for session, times in zip(made, seconds)]
 
 
 def difference(got, expected):
@@ -77,16 +81,16 @@ def compare(theirs, ours, sets):
 
 
 def alone(caller, values):
-    """A function that runs the model without ONNX Runtime, on tensors that exist."""
+    """A function that runs the model without ONNX Runtime, on inputs and outputs that exist."""
     given = [caller.tensor_of(values[name]) for name in caller.names()]
     n_out = caller.c.bp_model_outputs(caller.model)
     at, out = (ctypes.c_void_p * len(given))(*(t.value for t in given)), (ctypes.c_void_p * n_out)()
+    n_in, n_out = ctypes.c_size_t(len(given)), ctypes.c_size_t(n_out)
+    caller.call("bp_model_run", caller.model, caller.stream, at, n_in, out, n_out)
 
     def run():
-        caller.call("bp_model_run", caller.model, caller.stream, at, ctypes.c_size_t(len(given)), out, ctypes.c_size_t(n_out))
+        caller.call("bp_model_run_into", caller.model, caller.stream, at, n_in, out, None, n_out)
         caller.call("bp_stream_synchronize", caller.stream)
-        for tensor in out:
-            caller.c.bp_tensor_destroy(ctypes.c_void_p(tensor))
     return run
 
 
@@ -106,14 +110,17 @@ def measure(name, loads, functions):
             turn.append(1e3 * (time.perf_counter() - start))
         times.append(turn)
     table = numpy.array(times)
-    ratio, least = table[:, 1] / table[:, 2], table.min(0)
-    low, middle, high = numpy.percentile(ratio, (25, 50, 75))
-    print(f"{name:16} load {loads[0]:7.3f} {loads[1]:7.3f} s   run {' '.join(f'{t:9.3f}' for t in numpy.median(table, 0))} ms   "
-          f"provider / alone {middle:.3f} ({low:.3f} to {high:.3f}), shortest {least[1] / least[2]:.3f}")
+    ratios, least = table[:, 1] / table[:, 2], table.min(0)
+    low, middle, high = numpy.percentile(ratios, (25, 50, 75))
+    over = [word for word, ratio, limit in (("run", middle, RUN_LIMIT), ("load", loads[1] / loads[0], LOAD_LIMIT)) if ratio > limit]
+    print(f"{name:16} load {loads[0]:7.3f} {loads[1]:7.3f} s, {loads[1] / loads[0]:.2f}   "
+          f"run {' '.join(f'{t:9.3f}' for t in numpy.median(table, 0))} ms   "
+          f"provider / alone {middle:.3f} ({low:.3f} to {high:.3f}), shortest {least[1] / least[2]:.3f}"
+          + "".join(f"   {word} is over the limit" for word in over))
 
 
 def main(library, device, name, path, onnx=None):
-    (theirs, first), (ours, second) = sessions_of(library, device, name, path)
+    (theirs, first), (ours, second) = sessions_of(library, device, name, path, LOADS if onnx else 1)
     sets = inputs_of(name, theirs)
     if not onnx:
         return compare(theirs, ours, sets)
