@@ -163,7 +163,8 @@ def run_threads(peer):
         return
     runtime = subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True).stdout.strip()
     command = ["setarch", "-R", *script(peer, "ort_checks.py", library, "cpu:0", "threads")]
-    code, text = peer.call(command, CHECK_SECONDS, {
+    code, text = peer.call(command, CHECK_SECONDS, {  # the run-time's dlopen does not look where ONNX Runtime's own would
+        "LD_LIBRARY_PATH": ":".join(os.path.join(folder, "onnxruntime", "capi") for folder in peer.packages()),
         "BP_PLUGINS": "cpu", "BP_PLUGIN_PATH": os.path.join(build, "plugins", "cpu"), "LD_PRELOAD": runtime,
         "TSAN_OPTIONS": f"ignore_noninstrumented_modules=1 exitcode=66 suppressions={os.path.join(ROOT, 'tests', 'races.txt')}"})
     if code == 0 and "ok" in text.splitlines() and "ThreadSanitizer" not in text:
