@@ -163,6 +163,20 @@ static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *p
     return onednn_plan_create(self, prep, &recipe, out);
 }
 
+/* Whether Winograd's algorithm (of results of 4 x 4) is faster than direct convolution. It computes
+ * with at least 16 channels, and multiplies a quarter as often, a third with its transforms. But
+ * filters have four times the bytes; if these exceed the caches, each run reads them from memory,
+ * which takes longer than direct convolution of small images: docs/results/models.md. */
+static bool winograd_pays(const struct bp_view *y, const struct bp_view *w)
+{
+    const double cache = 48 << 20, bytes_per_ns = 35, terms_per_ns = 132;
+    double bytes = (double)w->shape[0] * (double)w->shape[1] * 36 * sizeof(float);
+    double direct = onednn_conv_terms(y, w) / terms_per_ns;
+
+    if (w->shape[1] < 16) return false;
+    return bytes <= cache || direct / 3 + bytes / bytes_per_ns < direct;
+}
+
 /* Whether the app allows Winograd's algorithm and the convolution has a form for which oneDNN has
  * it. `copy` would add to a result in oneDNN's layout. */
 static bool is_winograd(const struct bp_prep *prep, const struct conv *c)
@@ -174,7 +188,7 @@ static bool is_winograd(const struct bp_prep *prep, const struct conv *c)
     if (w->rank != 4 || w->dtype != BP_F32 || prep->in[0]->shape[1] != w->shape[1]) return false;
     for (int d = 0; d < 2; d++)
         if (w->shape[d + 2] != 3 || c->window.step[d] != 1 || c->window.holes[d]) return false;
-    return true;
+    return winograd_pays(prep->out[0], w);
 }
 
 /* oneDNN has Winograd's algorithm for its own layouts only; it returns BP_ERR_UNSUPPORTED for few

@@ -18,7 +18,7 @@ CASES = ("kernel/conv/*", "kernel/conv_grad_input/*", "kernel/conv_grad_weight/*
          "kernel/fused_matmul/*")
 UNIT = ("convolutions_never_run_its_reference", "products_never_run_its_reference",
         "the_order_of_axes_does_not_change_a_convolution", "a_small_product_uses_one_thread",
-        "winograd_is_used_only_if_it_is_allowed")
+        "winograd_is_used_only_if_it_is_allowed", "winograd_is_used_where_it_is_faster")
 UNIT_FUSED = ("images_one_by_one_equal_separate_calls", "additions_never_slow_an_implementation")
 
 

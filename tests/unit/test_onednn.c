@@ -323,7 +323,13 @@ Test(onednn, a_small_product_uses_one_thread)
 
 /* ---- Winograd's algorithm ---- */
 
-enum { IMAGE = 64 * 20 * 20, FILTERS = 64 * 64 * 9 };
+enum { IMAGE = 64 * 20 * 20 };
+
+/* A convolution of images of size x size pixels. */
+struct winograd_shape {
+    int64_t channels, filters, size;
+};
+static const struct winograd_shape winograd_small = {64, 64, 20};
 
 /* The convolutions by Winograd's algorithm that oneDNN created, and whether it has the
  * algorithm: version 2 with AVX-512. */
@@ -349,23 +355,25 @@ static struct winograd_seen winograd_log(struct log *t)
     return seen;
 }
 
-/* relu(conv(x, w)) of 20 x 20 pixels and 64 channels, as a program. */
-static struct bp_program *winograd_program(struct fixture *f, uint32_t flags)
+/* relu(conv(x, w)) as a program. */
+static struct bp_program *winograd_program(struct fixture *f, const struct winograd_shape *s,
+                                           uint32_t flags)
 {
     const struct bp_program_options options = {.size = sizeof options, .flags = flags};
     struct bp_conv_attrs pad = bp_conv_defaults();
     struct bp_tensor *w, *x, *c = NULL, *y = NULL;
     struct bp_program *program;
     struct bp_graph *graph;
-    float *value = malloc(FILTERS * sizeof *value);
+    int64_t n = s->filters * s->channels * 9;
+    float *value = malloc((size_t)n * sizeof *value);
 
-    for (int i = 0; i < FILTERS; i++) value[i] = (float)sin(i) / 24;
+    for (int64_t i = 0; i < n; i++) value[i] = (float)sin(i) / 24;
     for (int i = 0; i < 6; i++) pad.pad[i] = i % 3 < 2;
-    w = tensor_of(f, BP_F32, 4, SHAPE(64, 64, 3, 3), value);
+    w = tensor_of(f, BP_F32, 4, SHAPE(s->filters, s->channels, 3, 3), value);
     free(value);
     OK(bp_tensor_freeze(w));
     OK(bp_graph_create(f->core, &graph));
-    OK(bp_graph_input(graph, "x", BP_F32, 4, SHAPE(1, 64, 20, 20), &x));
+    OK(bp_graph_input(graph, "x", BP_F32, 4, SHAPE(1, s->channels, s->size, s->size), &x));
     OK(bp_op_conv(bp_graph_scope(graph), x, w, NULL, &pad, &c));
     OK(bp_op_relu(bp_graph_scope(graph), c, &y));
     OK(bp_graph_output(graph, y, "y"));
@@ -388,7 +396,7 @@ static struct winograd_seen winograd_run(const char *allow, uint32_t flags, floa
     f = onednn_begin();
     for (int i = 0; i < IMAGE; i++) image[i] = (float)cos(3 * i);
     x = tensor_of(&f, BP_F32, 4, SHAPE(1, 64, 20, 20), image);
-    program = winograd_program(&f, flags);
+    program = winograd_program(&f, &winograd_small, flags);
     OK(bp_program_run(program, f.stream, &x, 1, &y, 1));
     OK(bp_tensor_read(f.stream, y, out, IMAGE * sizeof *out));
     bp_tensor_destroy(x), bp_tensor_destroy(y);
@@ -412,4 +420,38 @@ Test(onednn, winograd_is_used_only_if_it_is_allowed)
     for (int i = 0; i < IMAGE; i++) error = fmax(error, fabs((double)direct[i] - by[i]));
     cr_expect(error < 1e-4, "results differ by %g", error);
     cr_expect_eq(error > 0, without.has, "roundings of another algorithm differ: %g", error);
+}
+
+Test(onednn, winograd_is_used_where_it_is_faster)
+{
+    static const struct {
+        struct winograd_shape shape;
+        bool expected;
+    } cases[] = {
+        {{3, 64, 32}, false},    {{16, 64, 32}, true},     {{512, 512, 7}, true},
+        {{1024, 512, 8}, false}, {{512, 1024, 16}, true}, {{1024, 512, 32}, true},
+    };
+    bool has = false;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct winograd_shape *s = &cases[i].shape;
+        struct log log = onednn_listen();
+        size_t n = (size_t)(s->channels * s->size * s->size);
+        float *image = calloc(n, sizeof *image);
+        struct fixture f = onednn_begin();
+        struct bp_tensor *x = tensor_of(&f, BP_F32, 4, SHAPE(1, s->channels, s->size, s->size),
+                                        image), *y = NULL;
+        struct bp_program *program = winograd_program(&f, s, BP_PROGRAM_WINOGRAD);
+        struct winograd_seen seen;
+
+        OK(bp_program_run(program, f.stream, &x, 1, &y, 1));
+        free(image);
+        bp_tensor_destroy(x), bp_tensor_destroy(y);
+        bp_program_destroy(program);
+        fixture_finish(&f);
+        seen = winograd_log(&log);
+        has |= seen.has; /* in the log of the first run */
+        cr_expect_eq(seen.created > 0, has && cases[i].expected, "%lld channels, %lld filters",
+                     (long long)s->channels, (long long)s->filters);
+    }
 }
