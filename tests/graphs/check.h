@@ -24,7 +24,7 @@ enum {
 };
 
 struct fuzz_checker {
-    const struct fuzz_place *place;
+    struct fuzz_place *place;
     struct fuzz_built built;
     struct bp_program *program;
     struct fuzz_report *report;

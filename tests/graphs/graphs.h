@@ -212,6 +212,7 @@ enum fuzz_fault {
     FUZZ_GRAPH,     /* bp_graph_run differs from calls one by one */
     FUZZ_PROGRAM,   /* bp_program_run differs from bp_graph_run */
     FUZZ_LEAK,      /* tensors live on */
+    FUZZ_STREAM,    /* a stream, or the device, fails where no graph runs */
     FUZZ_CRASH      /* the process died */
 };
 struct fuzz_report {
@@ -219,16 +220,18 @@ struct fuzz_report {
     char message[FUZZ_MESSAGE];
     uint64_t compiled, runs; /* of programs */
     bool fused;              /* a program has a group of elementwise nodes as one launch */
+    uint64_t faults;         /* runs that ended with BP_ERR_FAULT */
     uint64_t checked;        /* results of nodes that were compared with a reference */
 };
 
 /* place.c. fuzz_open returns false if there is no such device. */
 bool fuzz_open(struct fuzz_place *place);
 void fuzz_close(struct fuzz_place *place);
-/* Replaces streams that have failed: a fault of a kernel stays with an asynchronous stream. */
-void fuzz_repair(struct fuzz_place *place);
+/* Replaces a stream if it has failed: a fault of a kernel stays with an asynchronous stream.
+ * Returns false if the new stream is of no use either. */
+bool fuzz_repair(struct fuzz_place *place, int at);
 /* Checks a graph, in a process of its own if the place says so. */
-void fuzz_check_somewhere(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+void fuzz_check_somewhere(struct fuzz_place *place, const struct fuzz_recipe *recipe,
                           struct fuzz_report *report);
 
 /* build.c */
@@ -269,7 +272,7 @@ enum bp_status fuzz_execute(const struct fuzz_built *built, struct bp_stream *st
                             struct bp_tensor **out, uint64_t perturb, struct fuzz_report *report);
 
 /* check.c: makes all runs of a graph. */
-void fuzz_check(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+void fuzz_check(struct fuzz_place *place, const struct fuzz_recipe *recipe,
                 struct fuzz_report *report);
 
 /* compare.c. tolerance: for each array the largest difference of each element, or NULL. */
@@ -277,7 +280,7 @@ bool fuzz_same(const struct fuzz_snapshot *got, const struct fuzz_snapshot *expe
                double *const *tolerance, char *message, size_t size);
 
 /* shrink.c: drops nodes and outputs as long as the graph fails in the same way. */
-void fuzz_shrink(const struct fuzz_place *place, struct fuzz_recipe *recipe,
+void fuzz_shrink(struct fuzz_place *place, struct fuzz_recipe *recipe,
                  struct fuzz_report *report);
 
 #endif

@@ -34,7 +34,8 @@ struct options {
 };
 
 struct totals {
-    uint64_t graphs, nodes, least, most, refused, failed, compiled, runs, checked, telling, fused;
+    uint64_t graphs, nodes, least, most, refused, failed;
+    uint64_t compiled, runs, faults, checked, telling, fused;
     uint64_t has[FUZZ_TRAITS];
 };
 
@@ -77,6 +78,7 @@ static void totals_add(struct totals *t, const struct fuzz_recipe *r,
     t->refused += r->refused;
     t->compiled += report->compiled;
     t->runs += report->runs;
+    t->faults += report->faults;
     t->checked += report->checked;
     t->fused += report->fused;
     t->telling += r->has[FUZZ_HAS_VIEW] || r->has[FUZZ_HAS_SECOND_READER] ||
@@ -96,6 +98,7 @@ static void totals_print(const struct totals *t)
            t->checked, t->runs, t->compiled);
     printf("%" PRIu64 " graphs whose program has a group of elementwise nodes as one launch\n",
            t->fused);
+    printf("%" PRIu64 " runs ended with a fault of a kernel\n", t->faults);
     printf("%" PRIu64 " calls refused while graphs were made; %.1f s of processor time\n",
            t->refused, (double)clock() / CLOCKS_PER_SEC);
 }
@@ -105,7 +108,6 @@ static void main_check(struct fuzz_place *place, struct fuzz_recipe *recipe, str
     struct fuzz_report report;
 
     fuzz_check_somewhere(place, recipe, &report);
-    fuzz_repair(place);
     totals_add(totals, recipe, &report);
     if (!report.fault) return;
     totals->failed++;

@@ -18,13 +18,19 @@ static _Noreturn void place_fail(const char *what)
     exit(2);
 }
 
+/* Stream 2 is asynchronous; there is none where the others are. */
+static enum bp_status place_stream(const struct fuzz_place *place, int at, struct bp_stream **out)
+{
+    return at == 2 ? bp_stream_create_with(place->device, BP_STREAM_ASYNC, out)
+                   : bp_stream_create(place->device, out);
+}
+
 static void place_streams(struct fuzz_place *place)
 {
-    for (int i = 0; i < 2; i++)
-        if (bp_stream_create(place->device, &place->stream[i])) place_fail("stream");
-    if (bp_stream_get_flags(place->stream[0]) == BP_STREAM_INLINE &&
-        bp_stream_create_with(place->device, BP_STREAM_ASYNC, &place->stream[2]))
-        place_fail("stream with a queue");
+    for (int i = 0; i < 3; i++) {
+        if (i == 2 && bp_stream_get_flags(place->stream[0]) != BP_STREAM_INLINE) return;
+        if (place_stream(place, i, &place->stream[i])) place_fail("stream");
+    }
 }
 
 bool fuzz_open(struct fuzz_place *place)
@@ -41,16 +47,15 @@ bool fuzz_open(struct fuzz_place *place)
     return true;
 }
 
-void fuzz_repair(struct fuzz_place *place)
+bool fuzz_repair(struct fuzz_place *place, int at)
 {
-    bool ok = true;
+    struct bp_stream *stream;
 
-    for (int i = 0; i < 3; i++)
-        ok = ok && (!place->stream[i] || bp_stream_synchronize(place->stream[i]) == BP_OK);
-    if (ok) return;
-    for (int i = 0; i < 3; i++) bp_stream_destroy(place->stream[i]);
-    place->stream[2] = NULL;
-    place_streams(place);
+    if (bp_stream_check_calls(place->stream[at]) == BP_OK) return true;
+    if (place_stream(place, at, &stream)) return false;
+    bp_stream_destroy(place->stream[at]);
+    place->stream[at] = stream;
+    return bp_stream_check_calls(stream) == BP_OK;
 }
 
 void fuzz_close(struct fuzz_place *place)
@@ -104,7 +109,7 @@ static void place_check_apart(const struct fuzz_place *place, const struct fuzz_
                  status);
 }
 
-void fuzz_check_somewhere(const struct fuzz_place *place, const struct fuzz_recipe *recipe,
+void fuzz_check_somewhere(struct fuzz_place *place, const struct fuzz_recipe *recipe,
                           struct fuzz_report *report)
 {
     if (place->apart) place_check_apart(place, recipe, report);

@@ -159,11 +159,35 @@ void fuzz_run_finish(const struct fuzz_checker *c, struct fuzz_run *run)
         if (!run->is_shared[i]) bp_tensor_destroy(run->in[i]);
 }
 
-/* Runs the graph once from a defined state, and keeps what there is afterwards. */
+/* Waits for the run. A failure of its work takes the place of a failure of a call: the work was
+ * submitted before that call, and an inline stream would have reported this failure first. */
+static void run_wait(struct bp_stream *stream, struct fuzz_snapshot *s)
+{
+    enum bp_status status = bp_stream_synchronize(stream);
+
+    if (status == BP_OK || s->status == BP_ERR_FAULT) return;
+    s->status = status;
+    snprintf(s->message, sizeof s->message, "%s", bp_error_message());
+}
+
+/* Counts the faults, and replaces a stream that has failed: a fault of a kernel stays with an
+ * asynchronous stream, and must not become the status of later runs. */
+static void run_repair(struct fuzz_checker *c, int at, enum bp_status status)
+{
+    c->report->faults += status == BP_ERR_FAULT;
+    if (fuzz_repair(c->place, at) || c->report->fault) return;
+    c->report->fault = FUZZ_STREAM;
+    snprintf(c->report->message, sizeof c->report->message, "a new stream after a failed one: %s",
+             bp_error_message());
+}
+
+/* Runs the graph once from a defined state, and keeps what there is afterwards. The status is that
+ * of the call or, where a device reports a fault later, of the first call that waits for it. */
 struct fuzz_snapshot *fuzz_run_once(struct fuzz_checker *c, enum fuzz_runner runner, uint32_t set,
                                     uint32_t with)
 {
-    struct bp_stream *stream = c->place->stream[with & WITH_OTHER ? 1 : with & WITH_QUEUE ? 2 : 0];
+    int at = with & WITH_OTHER ? 1 : with & WITH_QUEUE ? 2 : 0;
+    struct bp_stream *stream = c->place->stream[at];
     struct fuzz_snapshot *s = calloc(1, sizeof *s);
     struct fuzz_run *run = calloc(1, sizeof *run);
 
@@ -174,8 +198,10 @@ struct fuzz_snapshot *fuzz_run_once(struct fuzz_checker *c, enum fuzz_runner run
     if (s->status == BP_OK) s->status = run_now(c, runner, run, stream);
     if (s->status) snprintf(s->message, sizeof s->message, "%s", bp_error_message());
     else run_keep(c, run, stream, s);
+    run_wait(stream, s);
     fuzz_run_finish(c, run);
     free(run);
+    run_repair(c, at, s->status);
     return s;
 }
 

@@ -11,7 +11,7 @@ enum {
 };
 
 struct shrinker {
-    const struct fuzz_place *place;
+    struct fuzz_place *place;
     struct fuzz_recipe *recipe;
     struct fuzz_report *report; /* of the smallest graph so far that fails */
     enum fuzz_fault fault;
@@ -80,7 +80,7 @@ static bool shrink_outputs(struct shrinker *s)
     return any;
 }
 
-void fuzz_shrink(const struct fuzz_place *place, struct fuzz_recipe *recipe,
+void fuzz_shrink(struct fuzz_place *place, struct fuzz_recipe *recipe,
                  struct fuzz_report *report)
 {
     struct shrinker s = {place, recipe, report, report->fault, 0};
