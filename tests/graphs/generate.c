@@ -89,6 +89,7 @@ static void generate_nodes(struct fuzz_generator *m)
             fuzz_motif_gradient(m);
         } else {
             generate_motif(m);
+            if (m->faults && fuzz_chance(m, 15)) fuzz_motif_fault(m);
         }
         if (fuzz_chance(m, 33)) generate_mutation(m, first);
     }
@@ -106,6 +107,7 @@ bool fuzz_generate(struct bp_core *core, uint64_t seed, const struct fuzz_style 
     m->random = fuzz_mix(seed);
     m->verbose = style->verbose;
     m->plain = style->plain;
+    m->faults = style->faults;
     m->special = fuzz_chance(m, 40);
     m->target = 5 + fuzz_below(m, 1 + fuzz_below(m, style->nodes - 5));
     if (bp_graph_create(core, &m->graph)) {

@@ -120,6 +120,7 @@ struct fuzz_generator {
      * which a motif knows that their results are defined. */
     bool special;
     bool verbose, plain; /* plain: no floats but f32 */
+    bool faults;         /* some kernels find bad values in their inputs */
 };
 
 /* nodes.c */
@@ -165,7 +166,7 @@ typedef void fuzz_motif(struct fuzz_generator *m);
 fuzz_motif fuzz_motif_chain, fuzz_motif_diamond, fuzz_motif_broadcast, fuzz_motif_identity,
     fuzz_motif_twins, fuzz_motif_select, fuzz_motif_casts;
 fuzz_motif fuzz_motif_view, fuzz_motif_views, fuzz_motif_join, fuzz_motif_append, fuzz_motif_split,
-    fuzz_motif_copies, fuzz_motif_index;
+    fuzz_motif_copies, fuzz_motif_index, fuzz_motif_fault;
 fuzz_motif fuzz_motif_conv, fuzz_motif_matmul, fuzz_motif_attention, fuzz_motif_pool,
     fuzz_motif_norm, fuzz_motif_softmax, fuzz_motif_reduce;
 fuzz_motif fuzz_motif_any, fuzz_motif_fold, fuzz_motif_beside, fuzz_motif_layout;
@@ -176,6 +177,7 @@ uint32_t fuzz_activation(struct fuzz_generator *m, uint32_t x);
 struct fuzz_style {
     uint32_t nodes; /* about the largest number of nodes of a graph */
     bool plain;     /* no floats but f32, so that a device compiles fewer kernels */
+    bool faults;    /* some kernels find bad values in their inputs */
     bool verbose;   /* prints calls that the graph refused */
 };
 bool fuzz_generate(struct bp_core *core, uint64_t seed, const struct fuzz_style *style,

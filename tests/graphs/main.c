@@ -2,13 +2,14 @@
 /* main.c: makes random graphs, runs each call by call, node by node and as a program, and compares
  * the results.
  *
- *     graphs [--device NAME] [--graphs N] [--seed N] [--nodes N] [--plain] [--bitwise]
- *            [--threads N] [--apart] [--verbose] [--environment NAME=VALUE]...
+ *     graphs [--device NAME] [--graphs N] [--seed N] [--nodes N] [--plain] [--faults]
+ *            [--bitwise] [--threads N] [--apart] [--verbose] [--environment NAME=VALUE]...
  *
  * --seed: of the first graph; graph i has seed + i. --nodes: the largest number of nodes, about.
- * --plain: no floats but f32. --bitwise: programs must have the bits of bp_graph_run. --threads:
- * runs each program without updates on N threads too. --environment: sets a variable first, to run
- * the same graphs under other settings of the library. Ends with 77 if there is no such device.
+ * --plain: no floats but f32. --faults: many graphs have indices that may be too large. --bitwise:
+ * programs must have the bits of bp_graph_run. --threads: runs each program without updates on N
+ * threads too. --environment: sets a variable first, to run the same graphs under other settings of
+ * the library. Ends with 77 if there is no such device.
  * --apart: runs each graph in a process of its own. After a crash the program starts itself anew
  * with this option, to make the graph that crashed smaller. */
 #include "graphs.h"
@@ -44,6 +45,7 @@ static bool options_flag(struct options *o, const char *text)
     bool *flag = !strcmp(text, "--bitwise")   ? &o->bitwise
                  : !strcmp(text, "--apart")   ? &o->apart
                  : !strcmp(text, "--plain")   ? &o->style.plain
+                 : !strcmp(text, "--faults")  ? &o->style.faults
                  : !strcmp(text, "--verbose") ? &o->style.verbose
                                               : NULL;
 
@@ -202,6 +204,10 @@ int main(int argc, char **argv)
     }
     if (totals.graphs >= 20 && 2 * totals.compiled < totals.runs) {
         printf("FAILED: too few runs of programs were compiled\n");
+        return 1;
+    }
+    if (o.style.faults && totals.faults < totals.graphs) {
+        printf("FAILED: too few runs ended with a fault of a kernel\n");
         return 1;
     }
     return totals.failed ? 1 : 0;

@@ -277,3 +277,21 @@ void fuzz_motif_index(struct fuzz_generator *m)
     x = fuzz_end(m, 0);
     if (fuzz_chance(m, 50)) fuzz_activation(m, x);
 }
+
+/* Rows chosen by an index that may be twice as large as is allowed: in about half of the runs the
+ * kernel finds a bad index. */
+void fuzz_motif_fault(struct fuzz_generator *m)
+{
+    uint32_t x = fuzz_pick(m, FUZZ_ABSENT), index;
+    const struct fuzz_value v = *fuzz_value_of(m, x);
+
+    if (!v.rank || !v.shape[0]) return;
+    index = fuzz_new(m, FUZZ_INPUT, FUZZ_INDEX, BP_I64, 1, (int64_t[]){1});
+    if (index != FUZZ_BAD) m->recipe->value[index].limit = 2 * v.shape[0];
+    fuzz_begin(m, fuzz_chance(m, 50) ? "gather" : "index_select");
+    fuzz_in(m, x);
+    fuzz_in(m, index);
+    fuzz_i64(m, "axis", 0);
+    x = fuzz_end(m, 0);
+    if (fuzz_chance(m, 70)) fuzz_activation(m, x);
+}
