@@ -44,6 +44,15 @@ static bool check_pair(struct fuzz_checker *c, enum fuzz_runner runner,
     return false;
 }
 
+/* Whether a kernel's name has the operator's: "xpu_gather", "cpu_gather_f32". */
+static bool kernel_is_of(const char *kernel, const char *op)
+{
+    const char *at = strchr(kernel, '_');
+    size_t n = strlen(op);
+
+    return at && !strncmp(at + 1, op, n) && (!at[n + 1] || at[n + 1] == '_');
+}
+
 /* Whether a fault may be that of a node on which no output and no update depends: the compiler
  * removes the node, and so its fault is not reported. The message names the kernel. */
 static bool fault_is_unread(const struct fuzz_recipe *r, const char *message)
@@ -61,7 +70,7 @@ static bool fault_is_unread(const struct fuzz_recipe *r, const char *message)
         for (uint32_t i = 0; i < node->n_out; i++) is_needed |= needed[node->out[i]];
         for (uint32_t i = 0; i < node->n_in && is_needed; i++)
             if (node->in[i] != FUZZ_ABSENT) needed[node->in[i]] = true;
-        if (!is_needed && node->op && strstr(kernel, node->op->name)) return true;
+        if (!is_needed && node->op && kernel_is_of(kernel, node->op->name)) return true;
     }
     return false;
 }
