@@ -50,8 +50,10 @@ def test_memory_is_not_shared_with_python():
 
 
 def test_streams_and_events_order_work():
-    stream, event = bp.Stream(SIM), bp.Event(SIM)
+    stream, made, event = bp.Stream(SIM), bp.Event(SIM), bp.Event(SIM)
     x = bp.asarray([0.0] * 1000, device=SIM)
+    made.record(SIM.stream)  # the default stream copies the elements
+    stream.wait(made)
     with stream:
         for _ in range(100):
             x = x + 1
