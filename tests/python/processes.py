@@ -11,6 +11,8 @@ import tempfile
 import tap
 from tap import run_python, same
 
+FORKS = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}  # of Python 3.12 and later: of a fork beside other threads
+
 
 def says(code, expected, env=None, quiet=True):
     """Checks that a process prints this and nothing else."""
@@ -45,7 +47,7 @@ with bp.Stream("cpu", "async"):
         print((bp.asarray([1.0]) + 1).tolist(), flush=True)
         os._exit(0)
     os.waitpid(pid, 0)
-""", "[2.0]")
+""", "[2.0]", FORKS)
 
 
 def test_other_threads_change_the_list_of_outputs_during_a_call():
@@ -101,7 +103,7 @@ for _ in range(5):
     os.waitpid(pid, 0)
 stop.set()
 thread.join()
-""", "\n".join(["[2.0]"] * 5), {"PYTHONWARNINGS": "ignore::DeprecationWarning"})  # of Python 3.12: of such a fork
+""", "\n".join(["[2.0]"] * 5), FORKS)
 
 
 def test_multiprocessing_by_fork_works_after_calls():
