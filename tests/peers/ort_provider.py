@@ -291,7 +291,11 @@ def bench(peer, part):
     """Prints the times of loads and runs: ONNX Runtime's own provider, Backplane's in ONNX Runtime, Backplane alone."""
     for name, path in networks_of(peer).items():
         if part in name:
-            _, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path,
+            code, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path,
                                          os.path.join(peer.build, "sdk", "onnx", "libbackplane-onnx.so")), NETWORK_SECONDS,
                                   {**environment(peer, "cpu"), "BP_THREADS": "1"})
             print(output.rstrip(), flush=True)
+            if code:
+                peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", output)
+            else:
+                peer.count.pass_()
