@@ -288,3 +288,28 @@ Test(reload, weights_stay_where_the_app_wants_them)
     free(model);
     reloaded_finish(&r);
 }
+
+/* The app's tensor takes the place of a weight in a file, so the file is no source of it. */
+Test(reload, tensors_of_the_app_stay)
+{
+    struct reloaded r = reloaded_init(INSIDE, 0);
+    struct bp_model_constant of = {.name = "w"};
+    const struct bp_model_options options = {
+        .size = sizeof options, .constant = &of, .n_constant = 1};
+    float *w = malloc(BYTES);
+
+    cr_assert(w);
+    reload_weights(w, INSIDE);
+    of.tensor = tensor_of(&r.f, BP_F32, 2, SHAPE(N, N), w);
+    bp_model_destroy(r.model);
+    OK(bp_model_load(r.f.device, r.path, &options, &r.model));
+    reload_run(&r, 64);
+    cr_expect_eq(reloaded_info(&r).dropped_bytes, 0);
+    unlink(r.path);
+    reload_run(&r, 96);
+    reload_weight_is(&r, INSIDE);
+    cr_expect_eq(reloaded_info(&r).restores, 0);
+    bp_tensor_destroy(of.tensor);
+    free(w);
+    reloaded_finish(&r);
+}
