@@ -40,7 +40,8 @@ static uint32_t table_version; /* the version that the provider requested of the
 static int warnings;
 static char last_warning[512];
 static struct ort_ep_device made[16];
-static int n_made;
+static int n_made, n_released;
+static bool memory_fails;
 
 static struct ort_status *peer_status(int32_t code, const char *text)
 {
@@ -106,8 +107,15 @@ static struct ort_status *peer_device(struct ort_ep_factory *factory,
 static struct ort_status *peer_memory(struct ort_ep_device *device,
                                       const struct ort_memory_info *info)
 {
+    if (memory_fails) return peer_status(ORT_FAIL, "no memory today");
     device->has_memory = info->vendor != 0;
     return NULL;
+}
+
+static void peer_device_release(struct ort_ep_device *device)
+{
+    (void)device;
+    n_released++;
 }
 
 static struct ort_status *peer_memory_info(const char *name, int32_t type, uint32_t vendor,
@@ -185,6 +193,7 @@ static struct provider provider_load(void)
     SET(table, 317, peer_ep_table);
     SET(table, 320, peer_memory_info);
     SET(ep_table, 0, peer_device);
+    SET(ep_table, 1, peer_device_release);
     SET(ep_table, 5, peer_memory);
     return p;
 }
@@ -268,5 +277,24 @@ Test(ort, offers_devices_on_the_hardware_that_there_is)
     cr_assert_eq(n, 1, "no more than there is room for");
     cr_assert_null(f->devices(f, all, 0, device, 8, &n));
     cr_assert_eq(n, 0, "no hardware");
+    cr_assert_null(p.release(f));
+}
+
+Test(ort, releases_the_devices_of_a_call_that_fails)
+{
+    const struct ort_hardware cpu = {ORT_HARDWARE_CPU, 0};
+    const struct ort_hardware *const all[1] = {&cpu};
+    struct ort_ep_device *device[8];
+    struct provider p = provider_load();
+    struct ort_ep_factory *f = provider_factory(&p, "1.32.0");
+    struct ort_status *status;
+    size_t n = 99;
+
+    memory_fails = true; /* of sim, which comes behind cpu */
+    status = f->devices(f, all, 1, device, 8, &n);
+    cr_assert(status && strstr(status->text, "no memory today"));
+    cr_assert_eq(n, 0);
+    cr_assert(n_made == 2 && n_released == 2, "%d made, %d released", n_made, n_released);
+    free(status);
     cr_assert_null(p.release(f));
 }

@@ -713,6 +713,30 @@ def chosen_among_none(library, _):
     assert all(providers == ["CPUExecutionProvider"] for providers in found.values()), found
 
 
+def denied_fallbacks(library, folder):
+    """With the option fallback=deny a session fails on a device that lacks a kernel; here a device of the tests, with kernels
+    for add and no others, whose calls the cpu runs otherwise."""
+    import shutil  # pylint: disable=import-outside-toplevel
+    import subprocess  # pylint: disable=import-outside-toplevel
+    import numpy  # pylint: disable=import-outside-toplevel
+
+    root = os.path.normpath(os.path.join(os.path.dirname(library), "..", "..", ".."))
+    for name in ("plugins/cpu/bp_cpu.so", "plugins/cpu/bp_cpu.json", "tests/plugins/bp_mutant.so"):
+        shutil.copy(os.path.join(root, name), folder)
+    subprocess.run([os.path.join(root, "sdk", "tools", "bp"), "manifest", os.path.join(folder, "bp_mutant.so")], check=True)
+    os.environ.update(BP_PLUGINS="cpu,mutant", BP_PLUGIN_PATH=folder)
+    bridge = Bridge(library, "mutant:0")
+    x = random_x(2)
+    for op, expected, has_kernel in (("Add", x + x, True), ("Cos", numpy.cos(x), False)):
+        model = model_of([node(op, "x x" if op == "Add" else "x", "y")], {"x": (1, [2, 64])}, {"y": (1, [2, 64])})
+        expect_close(bridge.session(model).run(None, {"x": x})[0], expected, op)
+        if has_kernel:
+            expect_close(bridge.session(model, fallback="deny").run(None, {"x": x})[0], expected, op)
+        else:
+            text = expect_refused(lambda: bridge.session(model, fallback="deny").run(None, {"x": x}), "Backplane")  # pylint: disable=cell-var-from-loop
+            print(text.splitlines()[0][-300:])
+
+
 def package(_, folder):
     """The installed package, from another folder, finds its libraries and plugins."""
     import onnxruntime_ep_backplane as ours  # pylint: disable=import-outside-toplevel,import-error
@@ -726,7 +750,7 @@ def package(_, folder):
 
 ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_a_copy": beside_a_copy,
          "beside_another_version": beside_another_version, "chosen_by_policies": chosen_by_policies,
-         "chosen_among_none": chosen_among_none, "package": package}
+         "chosen_among_none": chosen_among_none, "denied_fallbacks": denied_fallbacks, "package": package}
 
 
 def main():

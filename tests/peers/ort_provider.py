@@ -17,7 +17,7 @@ DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
 CHECKED = ("cpu", "sim")
 SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
-         "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}}
+         "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
 PRINTED = ("partial",)  # checks whose facts are printed
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
 BUDGETS = {"checks": 120, "package": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
