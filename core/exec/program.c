@@ -327,6 +327,27 @@ static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream
     return status;
 }
 
+/* Whether an input lies in a constant that the recorded work updates: the replay would read a copy
+ * of it from before the update. */
+static bool input_is_updated(const struct bp_program *p, struct bp_tensor *const *in)
+{
+    for (uint32_t v = 0; v < p->graph->n_value; v++)
+        for (uint32_t i = 0; p->written[v] && i < p->graph->n_input; i++)
+            if (in[i]->buffer == constant_buffer(p, v) &&
+                bp_tensors_overlap(in[i], p->graph->value[v].constant))
+                return true;
+    return false;
+}
+
+/* Whether a run with these inputs may be a replay. */
+static bool may_replay(struct bp_program *p, struct bp_tensor *const *in)
+{
+    if (!p->recording) return false;
+    if (!input_is_updated(p, in)) return true;
+    snprintf(p->why, sizeof p->why, "an input lies in a constant that the program updates");
+    return false;
+}
+
 /* The way of a run: schedule NULL: not from the schedule. */
 struct program_way {
     struct bp_schedule *schedule;
@@ -371,14 +392,15 @@ static enum bp_status program_run(struct bp_program *p, const struct program_way
     p->last = timeline;
     p->base = base;
     if (p->recording && bp_capture_is_of(p->recording, stream) && !way->watch.watcher)
-        return replay_into(p, stream, in, out);
+        return may_replay(p, in) ? replay_into(p, stream, in, out)
+                                 : run_unrecorded(p, way, stream, in, out);
     if (!p->never)
         snprintf(p->why, sizeof p->why,
                  p->recording ? "it is recorded for another stream"
                               : "the first run on a stream is not recorded");
     if (again && !p->never && !way->watch.watcher && !bp_stream_has_failed(stream))
         try_to_record(p, stream);
-    return p->recording && again && !way->watch.watcher
+    return again && !way->watch.watcher && may_replay(p, in)
                ? replay_into(p, stream, in, out)
                : run_unrecorded(p, way, stream, in, out);
 }
