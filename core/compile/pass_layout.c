@@ -5,7 +5,10 @@
  * reorder the image and the result of each convolution otherwise. Outputs of the graph that became
  * channels-last by this are copied to row-major at the end (lower.c). Where channels are merged in
  * an order that needs a copy (the shuffle of channels), the copy is channels-last too.
- */
+ *
+ * Devices whose convolutions are portable kernels compute faster from row-major images. For them
+ * the pass removes the copy to channels-last that an app (or the loader of ONNX models) makes of an
+ * input of the graph for its convolutions. */
 #include "layouts.h"
 #include "passes.h"
 #include "rewrite.h"
@@ -266,6 +269,88 @@ static bool names_kernels(const struct bp_ir *ir)
     return false;
 }
 
+/* ---- copies to channels-last that are removed ---- */
+
+/* Returns the input of the node that computes value v, if that node is a call of this operator, and
+ * nothing else reads its result if `alone` is set; BP_NO_VALUE otherwise. */
+static uint32_t input_of(const struct bp_ir *ir, uint32_t v, enum bp_row_number row, bool alone)
+{
+    const struct bp_ir_value *value = &ir->value[v];
+    const struct bp_node *node;
+
+    if (value->kind != BP_VALUE_RESULT || (alone && value->uses != 1)) return BP_NO_VALUE;
+    node = &ir->node[value->node].call;
+    if (node->row != &bp_opdef[row] || node->kernel) return BP_NO_VALUE;
+    return bp_ir_same(ir, node->in[0]);
+}
+
+/* Whether value v is a transposition of four axes with this permutation. */
+static bool turns_axes(const struct bp_ir *ir, uint32_t v, const int64_t perm[AXES])
+{
+    const struct bp_transpose_attrs *turn = ir->node[ir->value[v].node].call.attrs;
+
+    if (turn->perm.n != AXES) return false;
+    for (int a = 0; a < AXES; a++)
+        if (turn->perm.at[a] != perm[a] && turn->perm.at[a] + AXES != perm[a]) return false;
+    return true;
+}
+
+/* Returns the input of the graph whose channels-last copy value v is; BP_NO_VALUE: v is no such
+ * copy. */
+static uint32_t copied_input(const struct bp_ir *ir, uint32_t v)
+{
+    static const int64_t last[AXES] = {0, 2, 3, 1}, back[AXES] = {0, 3, 1, 2};
+    uint32_t dense = input_of(ir, v, BP_ROW_transpose, false), turned, x;
+
+    if (dense == BP_NO_VALUE || !turns_axes(ir, v, back)) return BP_NO_VALUE;
+    turned = input_of(ir, dense, BP_ROW_assign, true);
+    if (turned == BP_NO_VALUE) return BP_NO_VALUE;
+    x = input_of(ir, turned, BP_ROW_transpose, true);
+    return x != BP_NO_VALUE && turns_axes(ir, turned, last) && ir->value[x].kind == BP_VALUE_INPUT
+               ? x
+               : BP_NO_VALUE;
+}
+
+/* Returns how many convolutions read value v as their image. */
+static uint32_t image_readers(const struct bp_ir *ir, uint32_t v)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = ir->first; i != BP_NO_VALUE; i = ir->node[i].next)
+        n += node_is_conv(&ir->node[i].call) && bp_ir_same(ir, ir->node[i].call.in[0]) == v;
+    return n;
+}
+
+/* Whether only convolutions read value v, a copy of the input x, and their kernels are portable. */
+static bool is_needless(const struct bp_ir *ir, uint32_t v, uint32_t x)
+{
+    return bp_value_may_become(ir, v, x) && image_readers(ir, v) == ir->value[v].uses &&
+           !bp_select_has_priority(ir->device, &bp_opdef[BP_ROW_conv],
+                                   ir->value[v].type->view.dtype, 1);
+}
+
+/* Lets the convolutions that read a channels-last copy of an input read the input. The copy and the
+ * transpositions before and after it are removed. */
+static void remove_copies(struct bp_compilation *c)
+{
+    struct bp_ir *ir = c->ir;
+
+    for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
+        const struct bp_node *node = &ir->node[n].call;
+        uint32_t v = node->row == &bp_opdef[BP_ROW_transpose] ? node->out[0] : BP_NO_VALUE;
+        uint32_t x = v == BP_NO_VALUE ? v : copied_input(ir, v), at = v;
+        next = ir->node[n].next;
+        if (x == BP_NO_VALUE || !is_needless(ir, v, x)) continue;
+        bp_ir_forward(ir, v, x);
+        for (int i = 0; i < 3; i++) {
+            uint32_t dead = ir->value[at].node;
+            at = bp_ir_same(ir, ir->node[dead].call.in[0]);
+            bp_ir_kill(ir, dead);
+        }
+        c->changes++;
+    }
+}
+
 /* Whether the kernels of the device are those of libraries for processors, which reorder row-major
  * images. Portable kernels compute from any strides; OpenCL's take 1.2 times as long for images
  * that are channels-last. */
@@ -279,7 +364,11 @@ enum bp_status bp_pass_layout(struct bp_compilation *c)
     struct layout_pass p = {.c = c, .ir = c->ir, .recorded = c->ir->n_value};
     enum bp_status status;
 
-    if (!wants_layouts(c->ir->device) || !has_large_convs(c->ir) || names_kernels(c->ir) ||
+    if (!wants_layouts(c->ir->device)) {
+        remove_copies(c);
+        return BP_OK;
+    }
+    if (!has_large_convs(c->ir) || names_kernels(c->ir) ||
         bp_layouts_update_results(c->ir))
         return BP_OK;
     TRY(bp_layouts_init(&p.layouts, c->ir));

@@ -160,3 +160,61 @@ Test(layout, near_misses_are_not_copied)
     for (size_t i = 0; i < sizeof misses / sizeof *misses; i++)
         pass_expect_unchanged(misses[i].text, bp_pass_layout, misses[i].name);
 }
+
+/* ---- copies that are removed ---- */
+
+#define TURNED(x) "transpose(assign(transpose(" x "; perm=0_2_3_1)); perm=0_3_1_2)"
+
+/* Compiles for a device with queues, for which cpu stands, in f64. With the kernels for any
+ * processor (`isa`: portable), no row has a priority, as is true of portable kernels. Returns the
+ * copies, and the images that are row-major. */
+static void count_with_queues(const struct layout_case *c, const char *isa, uint32_t *out_copies,
+                              uint32_t *out_rows)
+{
+    struct text_graph g;
+    struct bp_schedule *s;
+
+    setenv("BP_CPU_ISA", isa, 1);
+    g = text_begin();
+    g.dtype = BP_F64;
+    text_record(&g, c->text);
+    g.f.device->is_inline = false;
+    OK(bp_compile(g.graph, g.f.device, &s));
+    g.f.device->is_inline = true;
+    count_layouts(s, out_copies, out_rows);
+    bp_schedule_destroy(s);
+    text_finish(&g);
+}
+
+static const struct layout_case turned[] = {
+    {"a convolution", CONV(TURNED(X)), 0, 2},
+    {"two of them", "a = " TURNED(X) "\nreturn global_avg_pool(add(" CONV("a") ", " AGAIN("a") "))",
+     0, 8},
+    {"a copy that another operator reads", "a = " TURNED(X) "\nreturn add(a, " CONV("a") ")", 1, 0},
+    {"a copy that is an output", "a = " TURNED(X) "\nreturn a, " CONV("a"), 1, 0},
+    {"a copy of a result", CONV(TURNED("neg(" X ")")), 1, 2},
+    {"other axes", CONV("transpose(assign(transpose(" X "; perm=0_3_2_1)); perm=0_3_2_1)"), 1, 0},
+    {"an image that is not turned back", CONV("transpose(assign(transpose(" X
+     "; perm=0_2_3_1)); perm=0_3_2_1)"), 1, 0},
+    {"an input that is updated", "a = " TURNED(X) "\nu = sgd(x, g[1,16,16,16], 0.25~)\nreturn u, "
+     CONV("a"), 1, 3},
+};
+
+Test(layout, channels_last_inputs_are_row_major_for_portable_kernels)
+{
+    for (size_t i = 0; i < sizeof turned / sizeof *turned; i++) {
+        uint32_t copies, rows;
+        count_with_queues(&turned[i], "portable", &copies, &rows);
+        cr_expect(copies == turned[i].copies && rows == turned[i].rows,
+                  "%s: %u copies and %u row-major images, expected %u and %u", turned[i].name,
+                  copies, rows, turned[i].copies, turned[i].rows);
+    }
+}
+
+Test(layout, channels_last_inputs_stay_for_rows_of_priority)
+{
+    uint32_t copies, rows;
+
+    count_with_queues(&turned[0], "avx2", &copies, &rows);
+    cr_expect(copies == 1, "%u copies", copies);
+}
