@@ -50,6 +50,11 @@ static const struct geometry geometries[] = {
     {"2d.large", "1x8x33x31", "16x8x7x7", {2, 2, 1}, ONES, {3, 3, 0, 3, 3, 0}, 1, false},
     {"2d.blocks", "2x6x7x9", "280x3x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 2, true},
     {"2d.blocks", "1x66x9x10", "70x66x2x2", {1, 2, 1}, ONES, {1, 1, 0, 0, 1, 0}, 1, true},
+    /* Lines of more positions than kernels compute together; windows that lie beside the image. */
+    {"2d.lines", "2x3x4x150", "3x1x2x3", ONES, {1, 3, 1}, {1, 7, 0, 0, 9, 0}, 3, true},
+    {"2d.lines-step", "1x2x3x157", "2x1x1x4", {1, 2, 1}, ONES, {0, 5, 0, 0, 6, 0}, 2, true},
+    {"2d.lines-beside", "1x2x3x5", "2x1x1x4", {1, 2, 1}, {1, 5, 1}, {0, 10, 0, 0, 8, 0}, 2, false},
+    {"2d.point-gaps", "1x20x2x2", "5x20x1x1", {3, 3, 1}, ONES, NO_PAD, 1, false},
     /* Large enough for libraries. */
     {"2d.wide-pointwise", "2x64x9x8", "48x64x1x1", ONES, ONES, NO_PAD, 1, true},
     {"2d.wide-gaps", "2x64x10x10", "48x64x1x1", {2, 2, 1}, ONES, NO_PAD, 1, true},

@@ -36,6 +36,7 @@ struct conv_tiles_args {
 #include "../../dialect/block.h"
 #include "../../dialect/entry.h"
 #include "../../dialect/tile.h"
+#include "kernel_line.h"
 
 /* Returns the element of spatial axis d of the image at which position and tap meet; -1: none. */
 KFN i64 conv_meet(const struct conv_image *image, int d, i64 position, i64 tap)
@@ -69,6 +70,12 @@ KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *
 {
     const struct conv_product *p = &args->p;
 
+#if defined(ON_HOST) || defined(ON_PROCESSOR)
+    if (conv_has_lines(p)) {
+        conv_lines(p, begin, n, c, a, image, bias);
+        return;
+    }
+#endif
     for (i64 number = begin; number < begin + n; number++) {
         i64 row = number / p->n % p->m, group = number / p->n / p->m;
         i64 column[4], k[4] = {0, 0, 0, 0}, from = group * p->a_group + row * p->a_row;
