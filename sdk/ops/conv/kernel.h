@@ -96,22 +96,49 @@ KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *
 }
 ENTRY_SPANS_4(conv, elem, const elem, const elem, const elem)
 
+/* The piece, its k and the panel that a number of the packing entries means. */
+struct conv_pack {
+    i64 pieces, depth;
+    i64 piece, k, panel;
+};
+
+KFN struct conv_pack conv_pack_begin(i64 pieces, i64 depth, i64 number)
+{
+    struct conv_pack at;
+
+    at.pieces = pieces;
+    at.depth = depth;
+    at.piece = number % pieces;
+    at.k = number / pieces % depth;
+    at.panel = number / pieces / depth;
+    return at;
+}
+
+KFN void conv_pack_next(struct conv_pack *at)
+{
+    if (++at->piece < at->pieces) return;
+    at->piece = 0;
+    if (++at->k < at->depth) return;
+    at->k = 0;
+    at->panel++;
+}
+
 /* Each number packs one k of one piece of a panel of a group. */
 KFN void conv_pack_a_span(const struct conv_pack_a_args *args, i64 begin, i64 n, GLOBAL acc *to,
                           GLOBAL const elem *a)
 {
     const struct conv_product *p = &args->p;
+    struct conv_pack at = conv_pack_begin(args->pieces, args->depth, begin);
 
-    for (i64 number = begin; number < begin + n; number++) {
-        i64 k = number / args->pieces % args->depth, panel = number / args->pieces / args->depth;
-        i64 first = (panel % args->panels * args->pieces + number % args->pieces) * TILE_ROWS;
-        i64 from = panel / args->panels * p->a_group + first * p->a_row, at[4];
-        i64 end = k < p->k ? p->m : 0;
+    for (i64 number = begin; number < begin + n; number++, conv_pack_next(&at)) {
+        i64 first = (at.panel % args->panels * args->pieces + at.piece) * TILE_ROWS;
+        i64 from = at.panel / args->panels * p->a_group + first * p->a_row, k[4];
+        i64 end = at.k < p->k ? p->m : 0;
         if (args->linear) {
-            from += k * args->linear;
+            from += at.k * args->linear;
         } else {
-            grid_locate(p->a_k.extent, k, at);
-            from += grid_offset(p->a_k.stride, at);
+            grid_locate(p->a_k.extent, at.k, k);
+            from += grid_offset(p->a_k.stride, k);
         }
         for (int i = 0; i < TILE_ROWS; i++)
             to[number * TILE_ROWS + i] =
@@ -120,21 +147,21 @@ KFN void conv_pack_a_span(const struct conv_pack_a_args *args, i64 begin, i64 n,
 }
 ENTRY_SPANS_2(conv_pack_a, acc, const elem)
 
-/* Gathers TILE_COLUMNS positions for one tap, which are in one line of the image. */
-KFN void conv_gather_line(const struct conv_image *image, GLOBAL acc *to, const i64 *position,
-                          const i64 *tap, GLOBAL const elem *from)
+/* Gathers n positions for one tap, which are in one line of the image. */
+KFN void conv_gather_line(const struct conv_image *image, GLOBAL acc *to, int n,
+                          const i64 *position, const i64 *tap, GLOBAL const elem *from)
 {
     i64 at = conv_find(image, 2, position, tap), step = image->step[2];
     i64 t = position[3] * step + image->origin[2] + tap[3] * image->tap_step[2];
-    i64 stride = image->stride[2], last = t + (TILE_COLUMNS - 1) * step;
+    i64 stride = image->stride[2], last = t + (n - 1) * step;
 
     if (at < 0) {
-        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = 0;
+        for (int j = 0; j < n; j++) to[j] = 0;
     } else if (t >= 0 && last < image->extent[2] && step * stride == 1) {
         from += at + t;
-        for (int j = 0; j < TILE_COLUMNS; j++) to[j] = elem_get(from[j]);
+        for (int j = 0; j < n; j++) to[j] = elem_get(from[j]);
     } else {
-        for (int j = 0; j < TILE_COLUMNS; j++, t += step)
+        for (int j = 0; j < n; j++, t += step)
             to[j] = t >= 0 && t < image->extent[2] ? elem_get(from[at + t * stride]) : (acc)0;
     }
 }
@@ -154,25 +181,55 @@ KFN void conv_gather(const struct conv_product *p, GLOBAL acc *to, i64 columns, 
     }
 }
 
+/* Gathers positions for one tap, line by line. */
+KFN void conv_gather_lines(const struct conv_product *p, GLOBAL acc *to, i64 columns, i64 *column,
+                           const i64 *k, GLOBAL const elem *from)
+{
+    int j = 0, n;
+
+    if (columns >= TILE_COLUMNS && column[3] + TILE_COLUMNS <= p->c_column.extent[3]) {
+        conv_gather_line(&p->image, to, TILE_COLUMNS, column, k, from);
+        return;
+    }
+    for (; j < TILE_COLUMNS && j < columns; j += n) {
+        i64 rest = p->c_column.extent[3] - column[3], most = columns - j;
+        n = TILE_COLUMNS - j;
+        if (n > rest) n = (int)rest;
+        if (n > most) n = (int)most;
+        conv_gather_line(&p->image, to + j, n, column, k, from);
+        column[3] += n - 1;
+        grid_next(p->c_column.extent, column);
+    }
+    for (; j < TILE_COLUMNS; j++) to[j] = 0;
+}
+
 /* Each number packs one k of one piece of a panel of a group. */
 KFN void conv_pack_image_span(const struct conv_pack_image_args *args, i64 begin, i64 n,
                               GLOBAL acc *to, GLOBAL const elem *image)
 {
     const struct conv_product *p = &args->p;
+    struct conv_pack at = conv_pack_begin(args->pieces, args->depth, begin);
+    int is_lines = !p->taps_are_columns && p->image.every[2] == 1;
+    i64 first = -1, begins[4], k[4];
+    GLOBAL const elem *from = image;
 
+    grid_locate(p->a_k.extent, at.k, k);
     for (i64 number = begin; number < begin + n; number++) {
-        i64 at = number / args->pieces % args->depth, panel = number / args->pieces / args->depth;
-        i64 first = (args->first + panel % args->panels) * args->pieces + number % args->pieces;
-        i64 columns = at < p->k ? p->n - first * TILE_COLUMNS : 0, column[4], k[4];
-        GLOBAL const elem *from = image + panel / args->panels * p->image_group;
-        GLOBAL acc *out = to + number * TILE_COLUMNS;
-        grid_locate(p->c_column.extent, first * TILE_COLUMNS, column);
-        grid_locate(p->a_k.extent, at, k);
-        if (columns >= TILE_COLUMNS && !p->taps_are_columns && p->image.every[2] == 1 &&
-            column[3] + TILE_COLUMNS <= p->c_column.extent[3])
-            conv_gather_line(&p->image, out, column, k, from);
-        else
-            conv_gather(p, out, columns, column, k, from);
+        i64 column[4], k_before = at.k, columns;
+        if (first < 0) {
+            first = ((args->first + at.panel % args->panels) * args->pieces + at.piece) *
+                    TILE_COLUMNS;
+            grid_locate(p->c_column.extent, first, begins);
+            from = image + at.panel / args->panels * p->image_group;
+        }
+        columns = at.k < p->k ? p->n - first : 0;
+        for (int d = 0; d < 4; d++) column[d] = begins[d];
+        if (is_lines) conv_gather_lines(p, to + number * TILE_COLUMNS, columns, column, k, from);
+        else conv_gather(p, to + number * TILE_COLUMNS, columns, column, k, from);
+        conv_pack_next(&at);
+        if (at.pieces > 1 || !at.k) first = -1;
+        if (!at.k) k[0] = k[1] = k[2] = k[3] = 0;
+        else if (at.k != k_before) grid_next(p->a_k.extent, k);
     }
 }
 ENTRY_SPANS_2(conv_pack_image, acc, const elem)
