@@ -68,7 +68,9 @@ enum bp_status portable_usable(void *self, const struct bp_kernel *row)
     for (size_t i = 0; row->priority && i < sizeof vendors / sizeof *vendors; i++)
         if (!strcasecmp(last + 1, vendors[i]->name))
             return vendor_usable(self, vendors[i], row->name);
-    return BP_OK;
+    if (strcmp(row->op, "fused_conv") != 0) return BP_OK;
+    return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,
+                   "%s: it is for processors; a GPU computes its parts faster", row->name);
 }
 
 static bool open_once(struct gpu_vendor *vendor)

@@ -368,11 +368,21 @@ static bool needs_f64(const struct bp_kernel *row)
     return false;
 }
 
+/* Refuses a row that declines all calls on devices whose teams compute blocks, if all do. */
+static enum bp_status usable_without_blocks(const struct xpu *self, const struct bp_kernel *row)
+{
+    for (uint32_t i = 0; i < self->n_device; i++)
+        if (!self->device[i].has_blocks) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "%s: it is for processors; a GPU computes its parts faster", row->name);
+}
+
 /* Refuses a row if no device has f64. portable_accepts refuses a call if its device has none. */
 enum bp_status portable_usable(void *p, const struct bp_kernel *row)
 {
     const struct xpu *self = p;
 
+    if (!strcmp(row->op, "fused_conv")) return usable_without_blocks(self, row);
     for (uint32_t i = 0; i < self->n_device; i++)
         if (self->device[i].has_f64) return BP_OK;
     if (!needs_f64(row)) return BP_OK;

@@ -71,7 +71,7 @@ static void expect_layouts(const struct layout_case *c)
     bp_schedule_destroy(s);
     text_finish(&g);
     expect_outputs(c, BP_F32);
-    expect_outputs(c, BP_F64); /* conv is a portable kernel, and fused_conv has none */
+    expect_outputs(c, BP_F64); /* cpu has conv for f64, and no fused_conv */
     g = text_begin();
     g.dtype = BP_F64; /* whose tolerance is small */
     text_record(&g, c->text);

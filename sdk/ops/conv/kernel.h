@@ -6,6 +6,7 @@
 #ifndef BP_OPS_CONV_KERNEL_H
 #define BP_OPS_CONV_KERNEL_H
 
+#include "kernel_epilogue.h"
 #include "kernel_product.h"
 #include "../../dialect/tile_size.h"
 
@@ -31,6 +32,18 @@ struct conv_tiles_args {
     i64 panels_a, panels, first, depth;
 };
 #define conv_blocks_args conv_tiles_args
+
+/* Of fused_conv. */
+struct conv_fused_args {
+    struct conv_product p;
+    struct conv_epilogue end;
+};
+struct conv_fused_tiles_args {
+    struct conv_tiles_args tiles;
+    struct conv_epilogue end;
+    i64 linear, residual_linear; /* elements from one column to the next if that distance is
+                                    constant; else 0 */
+};
 
 #ifdef ELEM
 #include "../../dialect/block.h"
@@ -72,7 +85,8 @@ KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *
 
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
     if (conv_has_lines(p)) {
-        conv_lines(p, begin, n, c, a, image, bias);
+        conv_lines(p, (const struct conv_epilogue *)0, begin, n, c, a, image, bias,
+                   (GLOBAL const elem *)0);
         return;
     }
 #endif
@@ -95,6 +109,14 @@ KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *
     }
 }
 ENTRY_SPANS_4(conv, elem, const elem, const elem, const elem)
+
+KFN void conv_fused_span(const struct conv_fused_args *args, i64 begin, i64 n, GLOBAL elem *c,
+                         GLOBAL const elem *a, GLOBAL const elem *image, GLOBAL const elem *bias,
+                         GLOBAL const elem *residual)
+{
+    conv_lines(&args->p, &args->end, begin, n, c, a, image, bias, residual);
+}
+ENTRY_SPANS_5(conv_fused, elem, const elem, const elem, const elem, const elem)
 
 /* The piece, its k and the panel that a number of the packing entries means. */
 struct conv_pack {
@@ -265,6 +287,83 @@ KFN void conv_tiles_span(const struct conv_tiles_args *args, i64 begin, i64 n, G
     }
 }
 ENTRY_SPANS_4(conv_tiles, elem, const acc, const acc, const elem)
+
+/* The distances of the columns of a tile from the first one of a row; -1: there is no such column.
+ * run: they are those of adjacent elements. */
+struct conv_columns {
+    i64 at[TILE_COLUMNS];
+    int run;
+};
+
+KFN void conv_columns_find(struct conv_columns *to, const struct conv_product *p,
+                           const i64 *stride, i64 linear, i64 first)
+{
+    i64 column[4];
+
+    to->run = linear == 1 && first + TILE_COLUMNS <= p->n;
+    if (linear) {
+        for (int q = 0; q < TILE_COLUMNS; q++)
+            to->at[q] = first + q < p->n ? (first + q) * linear : -1;
+        return;
+    }
+    grid_locate(p->c_column.extent, first, column);
+    for (int q = 0; q < TILE_COLUMNS; q++) {
+        to->at[q] = first + q < p->n ? grid_offset(stride, column) : -1;
+        grid_next(p->c_column.extent, column);
+    }
+}
+
+/* Adds the residual to a row of sums, applies the activation and writes the results. */
+KFN void conv_fused_put(const struct conv_epilogue *end, acc *line, const struct conv_columns *to,
+                        GLOBAL elem *c, const struct conv_columns *of,
+                        GLOBAL const elem *residual)
+{
+    if (residual && of->run)
+        for (int q = 0; q < TILE_COLUMNS; q++) line[q] += elem_get(residual[of->at[0] + q]);
+    else if (residual)
+        for (int q = 0; q < TILE_COLUMNS; q++)
+            if (of->at[q] >= 0) line[q] += elem_get(residual[of->at[q]]);
+    conv_activate(end, line, TILE_COLUMNS);
+    if (to->run)
+        for (int q = 0; q < TILE_COLUMNS; q++) c[to->at[0] + q] = elem_put(line[q]);
+    else
+        for (int q = 0; q < TILE_COLUMNS; q++)
+            if (to->at[q] >= 0) c[to->at[q]] = elem_put(line[q]);
+}
+
+/* As conv_tiles, with an epilogue. */
+KFN void conv_fused_tiles_span(const struct conv_fused_tiles_args *args, i64 begin, i64 n,
+                               GLOBAL elem *c, GLOBAL const acc *a, GLOBAL const acc *b,
+                               GLOBAL const elem *bias, GLOBAL const elem *residual)
+{
+    const struct conv_tiles_args *tiles = &args->tiles;
+    const struct conv_product *p = &tiles->p;
+    const struct conv_epilogue *end = &args->end;
+
+    for (i64 number = begin; number < begin + n; number++) {
+        i64 i = number % tiles->panels_a, j = number / tiles->panels_a % tiles->panels;
+        i64 group = number / tiles->panels_a / tiles->panels;
+        i64 row = i * TILE_ROWS, first = (tiles->first + j) * TILE_COLUMNS;
+        struct conv_columns to, of;
+        acc lines[TILE_ROWS * WIDE];
+        wide s[TILE_ROWS];
+        tile_make(s, p->k, a + (group * tiles->panels_a + i) * p->k * TILE_ROWS,
+                  b + (group * tiles->panels + j) * p->k * TILE_COLUMNS);
+        conv_columns_find(&to, p, p->c_column.stride, args->linear, first);
+        conv_columns_find(&of, p, end->column, residual ? args->residual_linear : 1, first);
+        UNROLL
+        for (int r = 0; r < TILE_ROWS; r++) wide_store(lines + r * WIDE, s[r]);
+        ROLLED
+        for (i64 r = row; r < row + TILE_ROWS && r < p->m; r++) {
+            acc *line = lines + (r - row) * WIDE;
+            acc more = bias ? elem_get(bias[(group * p->m + r) * p->bias_step]) : (acc)0;
+            for (int q = 0; q < TILE_COLUMNS; q++) line[q] += more;
+            conv_fused_put(end, line, &to, c + group * p->c_group + r * p->c_row, &of,
+                           residual ? residual + group * end->group + r * end->row : residual);
+        }
+    }
+}
+ENTRY_SPANS_5(conv_fused_tiles, elem, const acc, const acc, const elem, const elem)
 
 /* Writes the results of a lane of a block, whose first result is in this row and column of the
  * group. */

@@ -6,6 +6,7 @@
 #ifndef BP_OPS_CONV_KERNEL_LINE_H
 #define BP_OPS_CONV_KERNEL_LINE_H
 
+#include "kernel_epilogue.h"
 #include "kernel_product.h"
 
 #ifdef ELEM
@@ -100,9 +101,26 @@ KFN acc conv_dot(i64 n, GLOBAL const elem *a, GLOBAL const elem *x)
     return sum;
 }
 
+/* Writes a line of n sums, whose first result is in this column. end: NULL, or the epilogue. */
+KFN void conv_line_put(const struct conv_product *p, const struct conv_epilogue *end, i64 group,
+                       i64 row, const i64 *column, acc *s, i64 n, GLOBAL elem *c,
+                       GLOBAL const elem *residual)
+{
+    if (end) {
+        if (residual) {
+            residual += group * end->group + row * end->row + grid_offset(end->column, column);
+            for (i64 q = 0; q < n; q++) s[q] += elem_get(residual[q * end->column[3]]);
+        }
+        conv_activate(end, s, n);
+    }
+    c += group * p->c_group + row * p->c_row + grid_offset(p->c_column.stride, column);
+    for (i64 q = 0; q < n; q++) c[q * p->c_column.stride[3]] = elem_put(s[q]);
+}
+
 /* Computes n results from number `begin` on, line by line. */
-KFN void conv_lines(const struct conv_product *p, i64 begin, i64 n, GLOBAL elem *c,
-                    GLOBAL const elem *a, GLOBAL const elem *image, GLOBAL const elem *bias)
+KFN void conv_lines(const struct conv_product *p, const struct conv_epilogue *end, i64 begin, i64 n,
+                    GLOBAL elem *c, GLOBAL const elem *a, GLOBAL const elem *image,
+                    GLOBAL const elem *bias, GLOBAL const elem *residual)
 {
     int is_dot = conv_is_dot(p);
     acc s[CONV_LINE];
@@ -124,11 +142,7 @@ KFN void conv_lines(const struct conv_product *p, i64 begin, i64 n, GLOBAL elem 
             acc more = elem_get(bias[(group * p->m + row) * p->bias_step]);
             for (i64 q = 0; q < count; q++) s[q] += more;
         }
-        {
-            i64 to = group * p->c_group + row * p->c_row +
-                     grid_offset(p->c_column.stride, column);
-            for (i64 q = 0; q < count; q++) c[to + q * p->c_column.stride[3]] = elem_put(s[q]);
-        }
+        conv_line_put(p, end, group, row, column, s, count, c, residual);
     }
 }
 #endif

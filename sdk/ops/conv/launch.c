@@ -6,6 +6,7 @@
 #include "../../dialect/portable.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* About how many bytes of the image's panels are in the workspace at a time. Blocks get more, so
  * that there are enough teams for a large GPU. */
@@ -85,15 +86,18 @@ static enum bp_status pack_a(const struct bp_launch *launch, const struct conv_p
     return portable_run(launch, &p);
 }
 
-/* Gathers and multiplies the columns of n panels, from panel number `first` on. */
+/* Gathers and multiplies the columns of n panels, from panel number `first` on. end: NULL, or the
+ * epilogue. */
 static enum bp_status conv_columns(const struct bp_launch *launch,
                                    const struct conv_product *product, const struct conv_views *v,
-                                   const struct cut *cut, int64_t first, int64_t n)
+                                   const struct conv_epilogue *end, const struct cut *cut,
+                                   int64_t first, int64_t n)
 {
     enum portable_type type = portable_type(v->a->dtype);
     struct conv_pack_image_args pack_args = {*product, n, cut->columns / TILE_COLUMNS, cut->depth,
                                              first};
     struct conv_tiles_args args = {*product, cut->panels_a, n, first, cut->depth};
+    struct conv_fused_tiles_args fused = {.tiles = args};
     int64_t count = product->groups * cut->panels_a * n;
     struct portable pack = PORTABLE(conv, conv_pack_image, type, pack_args,
                                     product->groups * n * pack_args.pieces * cut->depth,
@@ -104,6 +108,15 @@ static enum bp_status conv_columns(const struct bp_launch *launch,
     if (cut->blocks)
         p = (struct portable)PORTABLE(conv, conv_blocks, type, args, count,
                                       (double)BLOCK * (double)product->k);
+    if (end) {
+        struct conv_grid residual = product->c_column;
+        memcpy(residual.stride, end->column, sizeof residual.stride);
+        fused.end = *end;
+        fused.linear = linear_step(&product->c_column);
+        fused.residual_linear = linear_step(&residual);
+        p = (struct portable)PORTABLE(conv, conv_fused_tiles, type, fused, count,
+                                      8.0 * (double)product->k);
+    }
     portable_workspace(&pack, launch, (size_t)cut->at_image);
     portable_view(&pack, v->image);
     status = portable_run(launch, &pack);
@@ -112,18 +125,19 @@ static enum bp_status conv_columns(const struct bp_launch *launch,
     portable_workspace(&p, launch, 0);
     portable_workspace(&p, launch, (size_t)cut->at_image);
     portable_view(&p, v->bias);
+    if (end) portable_view(&p, v->residual);
     return portable_run(launch, &p);
 }
 
 static enum bp_status conv_tiled(const struct bp_launch *launch, const struct conv_product *product,
-                                 const struct conv_views *v)
+                                 const struct conv_views *v, const struct conv_epilogue *end)
 {
     struct cut cut = cut_of(launch->self, launch->device, product, v->a->dtype);
     enum bp_status status = pack_a(launch, product, v, &cut);
 
     for (int64_t first = 0; first < cut.panels && !status; first += cut.at_once) {
         int64_t rest = cut.panels - first;
-        status = conv_columns(launch, product, v, &cut, first,
+        status = conv_columns(launch, product, v, end, &cut, first,
                               rest < cut.at_once ? rest : cut.at_once);
     }
     return status;
@@ -137,12 +151,71 @@ enum bp_status portable_conv(const struct bp_launch *launch)
     if (!launch->out[0]->count) return BP_OK;
     v = conv_product_init(&args.p, (enum conv_kind)portable_number(launch->kernel), launch->in,
                           launch->n_in, launch->out, launch->attrs);
-    if (is_tiled(&args.p)) return conv_tiled(launch, &args.p, &v);
+    if (is_tiled(&args.p)) return conv_tiled(launch, &args.p, &v, NULL);
     struct portable p = PORTABLE(conv, conv, portable_type(v.a->dtype), args, v.c->count,
                                  2 * (double)args.p.k);
     portable_view(&p, v.c);
     portable_view(&p, v.a);
     portable_view(&p, v.image);
     portable_view(&p, v.bias);
+    return portable_run(launch, &p);
+}
+
+/* ---- fused_conv ---- */
+
+/* Devices whose teams compute blocks decline: their libraries' convolutions, which the parts of the
+ * operator use, are faster than tiles with an epilogue. */
+enum bp_status portable_conv_fused_prepare(void *self, const struct bp_prep *prep,
+                                           struct bp_plan *out)
+{
+    struct conv_product p;
+
+    if (portable_has_blocks(self, prep->device)) return BP_ERR_UNSUPPORTED;
+    if (!prep->out[0]->count) return portable_needs(out, 0);
+    conv_product_init(&p, CONV_FORWARD, prep->in, prep->n_in, prep->out, prep->attrs);
+    if (!is_tiled(&p)) return portable_needs(out, 0);
+    return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
+}
+
+_Static_assert((int)CONV_SOFTPLUS == (int)BP_ACTIVATION_SOFTPLUS &&
+                   (int)CONV_HARD_SWISH == (int)BP_ACTIVATION_HARD_SWISH &&
+                   (int)CONV_GELU_TANH == (int)BP_ACTIVATION_GELU_TANH,
+               "numbered alike");
+
+/* Fills in the activation, and the strides of a residual of the shape of y. */
+static struct conv_epilogue epilogue_of(const struct bp_fused_conv_attrs *attrs,
+                                        const struct conv_product *p,
+                                        const struct bp_view *residual)
+{
+    struct conv_epilogue end = {attrs->activation, attrs->alpha, attrs->beta, 0, 0, {0}};
+
+    if (!residual) return end;
+    end.row = residual->stride[1];
+    end.group = p->m * residual->stride[1];
+    end.column[0] = residual->stride[0];
+    for (int a = 2; a < residual->rank; a++)
+        end.column[a + 4 - residual->rank] = residual->stride[a];
+    return end;
+}
+
+enum bp_status portable_conv_fused(const struct bp_launch *launch)
+{
+    const struct bp_view *residual = launch->n_in > 3 ? launch->in[3] : NULL;
+    struct conv_fused_args args;
+    struct conv_views v;
+
+    if (!launch->out[0]->count) return BP_OK;
+    v = conv_product_init(&args.p, CONV_FORWARD, launch->in, launch->n_in, launch->out,
+                          launch->attrs);
+    v.residual = residual;
+    args.end = epilogue_of(launch->attrs, &args.p, residual);
+    if (is_tiled(&args.p)) return conv_tiled(launch, &args.p, &v, &args.end);
+    struct portable p = PORTABLE(conv, conv_fused, portable_type(v.a->dtype), args, v.c->count,
+                                 2 * (double)args.p.k);
+    portable_view(&p, v.c);
+    portable_view(&p, v.a);
+    portable_view(&p, v.image);
+    portable_view(&p, v.bias);
+    portable_view(&p, residual);
     return portable_run(launch, &p);
 }

@@ -152,9 +152,9 @@ struct conv_views conv_product_init(struct conv_product *out, enum conv_kind kin
     out->groups = attrs.groups;
     image_geometry(&out->image, kind, &attrs, vx->rank - 2);
     if (!in[0]->count || !in[1]->count) out->k = 0;
-    if (kind == CONV_FORWARD) return (struct conv_views){vw, vx, bias, vy};
-    if (kind == CONV_GRAD_INPUT) return (struct conv_views){vw, vy, bias, vx};
-    return (struct conv_views){vy, vx, NULL, vw};
+    if (kind == CONV_FORWARD) return (struct conv_views){vw, vx, bias, vy, NULL};
+    if (kind == CONV_GRAD_INPUT) return (struct conv_views){vw, vy, bias, vx, NULL};
+    return (struct conv_views){vy, vx, NULL, vw, NULL};
 }
 
 static int64_t phase_extent(const struct conv_product *whole, int d)

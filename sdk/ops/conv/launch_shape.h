@@ -11,9 +11,10 @@
 /* The numbers of kernel rows. CONV_TRANSPOSE is CONV_GRAD_INPUT with a bias and without x. */
 enum conv_kind { CONV_FORWARD, CONV_GRAD_INPUT, CONV_GRAD_WEIGHT, CONV_TRANSPOSE };
 
-/* The operands of a product; bias may be NULL. */
+/* The operands of a product; bias may be NULL. The residual of fused_conv, or NULL: its launch sets
+ * it. */
 struct conv_views {
-    const struct bp_view *a, *image, *bias, *c;
+    const struct bp_view *a, *image, *bias, *c, *residual;
 };
 
 /* Returns the attributes of any of the four operators as attributes of conv. */

@@ -128,6 +128,25 @@ static void fused_conv_geometries(const struct case_builder *builder)
     case_end(builder, made, "last.depthwise");
 }
 
+/* Products that are large enough for tiles, and do not fill the last ones; residuals whose layout
+ * is not that of the result. */
+static void fused_conv_residuals(const struct case_builder *builder)
+{
+    static const char *const shapes[] = {"1x16x8x8+12x16x3x3+12+1x12x6x6",
+                                         "2x16x8x9+12x16x3x3+12+2x12x6x7"};
+    struct kernel_case *made;
+
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int last = 0; last < 4; last++) {
+            made = conv_case(builder, shapes[i], silu);
+            if (last & 1) made->in[3].layout = LAYOUT_LAST;
+            if (last & 2) made->in[0].layout = made->out = LAYOUT_LAST;
+            made->quick = last == 1;
+            case_end(builder, made, "residual.%s.%s", last & 2 ? "last" : "dense",
+                     last & 1 ? "last" : "dense");
+        }
+}
+
 /* A depthwise convolution, padded by half a window; stride and window are those of the name. */
 static struct kernel_case *depthwise_case(const struct case_builder *builder, const char *shapes,
                                           const struct activation *of, int64_t stride,
@@ -202,6 +221,7 @@ void cases_fused_conv(struct case_builder *builder)
                      "2x3x5x6+4x3x3x3+4+-");
     with_activations(builder, conv_case, "last", window, "1x16x8x8+16x16x3x3+16+-");
     fused_conv_geometries(builder);
+    fused_conv_residuals(builder);
     fused_conv_of_phones(builder);
     in_place(builder, channels_innermost(conv_case(builder, window, relu)), "last");
     in_place(builder, channels_innermost(conv_case(builder, point, none)), "last.point");
