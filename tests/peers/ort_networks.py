@@ -49,9 +49,9 @@ def sessions_of(library, device, name, path, turns=1):
             options.add_provider_for_devices([found], {})
             if is_whole(ort, name):
                 options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        start = time.perf_counter()
+        start = time.process_time()
         made[ours] = ort.InferenceSession(path, options, **({} if ours else {"providers": ["CPUExecutionProvider"]}))
-        seconds[ours].append(time.perf_counter() - start)
+        seconds[ours].append(time.process_time() - start)
     return [(session, statistics.median(times)) for session, times in zip(made, seconds)]
 
 
@@ -95,7 +95,8 @@ def alone(caller, values):
 
 
 def measure(name, loads, functions):
-    """Prints the medians of runs by turns, in milliseconds, and two ratios of the provider to Backplane alone: the median
+    """Prints the medians of runs by turns, in milliseconds of the processor: each run has one thread, and the time on the clock
+    contains other work of the machine. Prints two ratios of the provider to Backplane alone: the median
     with its quartiles, and that of the shortest runs, which other work on the machine disturbs least."""
     import numpy  # pylint: disable=import-outside-toplevel
 
@@ -105,9 +106,9 @@ def measure(name, loads, functions):
     while len(times) < 10 or (time.perf_counter() < end and len(times) < 2000):
         turn = []
         for function in functions:
-            start = time.perf_counter()
+            start = time.process_time()
             function()
-            turn.append(1e3 * (time.perf_counter() - start))
+            turn.append(1e3 * (time.process_time() - start))
         times.append(turn)
     table = numpy.array(times)
     ratios, least = table[:, 1] / table[:, 2], table.min(0)
