@@ -32,7 +32,7 @@ def page(text, *where):
     def link(match):
         to = installed(match.group(2), *where)
         return f"[{match.group(1)}]({to})" if to else match.group(1)
-    text = re.sub(r"^<!-- not run:.*-->\n", "", text, flags=re.M)
+    text = re.sub(r"^<!-- (?:not run:|run by ).*-->\n", "", text, flags=re.M)
     return LINK.sub(link, text)
 
 

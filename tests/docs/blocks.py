@@ -2,13 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the code blocks of the documents, as readers are expected to do.
 
-    blocks.py ROOT BUILD
+    blocks.py ROOT BUILD                  the blocks of all pages
+    blocks.py ROOT BUILD PAGE PEER        those of one page, with those that PEER runs
 
 In README.md, CONTRIBUTING.md and docs/*.md, every block that begins with ```sh is run from the root of the repository
 with `bash -e` and must exit with status 0. A block that cannot be run (it installs software, takes a long time, needs a
 chip) has this line before it:
 
     <!-- not run: the reason -->
+
+One that needs the packages of a peer has this line, and is run by that peer's test, after the page's other blocks:
+
+    <!-- run by ./dev peers test PEER -->
+
+A page that has blocks of ```output has one after each block that prints. There, a block must print exactly the text of the
+block of ```output that follows it, or nothing; `...` stands for any characters but white space and commas.
 
 A block that begins with ```c complete is compiled as C11 without a warning. The one in README.md must equal the example
 app byte for byte. A block that begins with ```c from PATH must occur in that file, apart from white space; those of
@@ -24,13 +32,14 @@ import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?(?P<indent> *)```(?P<kind>[^\n]*)\n(?P<text>.*?)"
-                   r"^(?P=indent)```$", re.S | re.M)
+BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n|<!-- run by \./dev peers test (?P<peer>[\w-]+) -->\n)?(?P<indent> *)"
+                   r"```(?P<kind>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.S | re.M)
+OUTPUT = re.compile(r"\n*```output\n(?P<text>.*?)^```$", re.S | re.M)
 
 PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 
-INSTALLED = {"docs/conformance.md", "docs/plugin-guide.md", "docs/portable-kernels.md"}
+INSTALLED = {"docs/conformance.md", "docs/plugin-guide.md", "docs/portable-kernels.md", "docs/ten-minutes.md"}
 
 
 def install(root, build, folder):
@@ -42,11 +51,27 @@ def install(root, build, folder):
     return {"PATH": os.path.dirname(bp) + ":" + os.environ["PATH"], "PKG_CONFIG_PATH": os.path.dirname(pc)}
 
 
-def run_shell(text, root, build, scratch, installed):
-    text = re.sub(r"(bp conform (?:cpu|mydev))(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
+def printed_by(page, block):
+    """Returns the text that a block must print; None if the page shows no outputs."""
+    if "\n```output\n" not in page:
+        return None
+    found = OUTPUT.match(page, block.end())
+    return found["text"] if found else ""
+
+
+def is_output(got, expected):
+    return re.fullmatch(re.escape(expected).replace(r"\.\.\.", r"[^\s,]+"), got) is not None
+
+
+def run_shell(text, root, build, scratch, installed, whole):
+    """Runs a block; if it is not to be run as a whole, a complete `bp conform` becomes a part of it."""
+    text = text if whole else re.sub(r"(bp conform (?:cpu|mydev))(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
     if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: replace the directory that the documents name build
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
-    env = dict(os.environ, BUILD=build, SCRATCH=scratch, **installed)
+    env = dict(os.environ, SOURCE=root, BUILD=build, SCRATCH=scratch, **installed)
+    if installed:  # plugins of the tests around are none of the reader's
+        env.pop("BP_PLUGIN_PATH", None)
+        env.pop("BP_PLUGINS", None)
     return subprocess.run(["bash", "-e", "-c", text], cwd=scratch if installed else root, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
 
@@ -87,17 +112,26 @@ def whole_operator(text, root):
     return None if has == shown else f"{name[1]} is in {sorted(has)}, shown is {sorted(shown)}"
 
 
-def check(path, block, root, build, scratch, installed):
+def check_shell(text, expected, *where):
+    """Runs a block of commands; returns the error or None. expected: what it must print, or None for anything."""
+    try:
+        done = run_shell(text, *where, expected is not None)
+    except subprocess.TimeoutExpired:
+        return "it took longer than 900 s"
+    if done.returncode:
+        return f"exit status {done.returncode}\n{text}{done.stdout}"
+    if expected is not None and not is_output(done.stdout, expected):
+        return f"it prints\n{done.stdout}and not\n{expected}"
+    return None
+
+
+def check(path, block, root, build, scratch, installed, expected=None):
     """Returns (action, error or None) for a block; None for a block that is only shown."""
     kind = block["kind"].split()
     if block["why"] is not None and not block["why"].strip():
         return "is marked", "`not run` needs a reason"
     if kind[:1] == ["sh"] and block["why"] is None:
-        try:
-            done = run_shell(block["text"], root, build, scratch, installed)
-        except subprocess.TimeoutExpired:
-            return "runs", "it took longer than 900 s"
-        return "runs", done.returncode and f"exit status {done.returncode}\n{block['text']}{done.stdout}"
+        return "runs", check_shell(block["text"], expected, root, build, scratch, installed)
     if kind[:2] == ["c", "from"] and len(kind) == 3:
         return "is a copy", stands_in(block["text"], kind[2], root)
     if kind == ["c", "complete"]:
@@ -109,8 +143,9 @@ def check(path, block, root, build, scratch, installed):
     return None
 
 
-def check_pages(names, root, build, installed):
-    """Checks all blocks; returns the numbers of blocks, of failures, and of apps in README.md."""
+def check_pages(names, root, build, installed, peer=None):
+    """Checks all blocks, also those that a peer runs; returns the numbers of blocks, of failures, and of apps in
+    README.md."""
     count = failed = apps = 0
     for path in names:
         with open(os.path.join(root, path), encoding="utf-8") as f:
@@ -119,7 +154,9 @@ def check_pages(names, root, build, installed):
         # there.
         with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as scratch:
             for block in BLOCK.finditer(text):
-                result = check(path, block, root, build, scratch, installed if path in INSTALLED else {})
+                if block["peer"] not in (None, peer):
+                    continue
+                result = check(path, block, root, build, scratch, installed if path in INSTALLED else {}, printed_by(text, block))
                 if not result:
                     continue
                 count += 1
@@ -132,8 +169,13 @@ def check_pages(names, root, build, installed):
     return count, failed, apps
 
 
-def main():
-    root, build = (os.path.abspath(p) for p in sys.argv[1:])
+def main(root, build, page=None, peer=None):
+    root, build = os.path.abspath(root), os.path.abspath(build)
+    if page:
+        with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as tree:
+            count, failed, _ = check_pages([page], root, build, install(root, build, tree), peer)
+        print(f"1..{count}")
+        return 1 if failed else 0
     names = ["README.md", "CONTRIBUTING.md"] + sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/*.md"))
     with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as tree:
         count, failed, apps = check_pages(names, root, build, install(root, build, tree))
@@ -150,4 +192,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))
