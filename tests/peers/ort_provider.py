@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import python_package
 import real_models
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -19,8 +20,9 @@ SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "w
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
          "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
 PRINTED = ("partial",)  # checks whose facts are printed
+VENDORS_PAGE = "docs/ten-minutes.md"
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
-BUDGETS = {"checks": 120, "package": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
+BUDGETS = {"checks": 120, "package": 60, "page": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
 FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
 PAGE = os.path.join(ROOT, "docs", "results", "onnxruntime.md")
@@ -192,6 +194,14 @@ def run_package(peer):
     peer.count.pass_()
 
 
+def run_page(peer):
+    """The page for vendors, from a new plugin to a model in ONNX Runtime. Its pip finds the peer's packages, and no registry."""
+    blocks = os.path.join(ROOT, "tests", "docs", "blocks.py")
+    code, output = peer.call([sys.executable, blocks, ROOT, peer.build, VENDORS_PAGE, "onnxruntime"], SUITE_SECONDS,
+                             {"PYTHONPATH": ":".join(peer.packages()), "PIP_NO_INDEX": "1"})
+    python_package.count_tap(peer.count, "peers/onnxruntime/page", code, output)
+
+
 def run_suite(peer, device):
     """{model: (outcome, text)}, or None after a failure that is counted."""
     report = os.path.join(peer.folder, f"{device}.json")
@@ -259,6 +269,9 @@ def test(peer):
         run_threads(peer)
     with peer.step("package", BUDGETS["package"]):
         run_package(peer)
+    if "@" not in peer.name:  # pip would need other packages for older versions
+        with peer.step("page", BUDGETS["page"]):
+            run_page(peer)
     for device in DEVICES:
         if device == "xpu" and not peer.has_opencl():
             peer.count.skip("peers/onnxruntime/xpu", "OpenCL's headers or PoCL are not installed")
