@@ -8,14 +8,17 @@ import subprocess
 import sys
 import tempfile
 
+import bridge_matrix
 import python_package
 import real_models
+from bridge_matrix import environment
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIST = "ort_suite.txt"
 DATA = "/usr/share/libonnx-testdata/data"
 DEVICES = {"cpu": 1, "sim": 8, "xpu": 1}  # each Nth model of the suite
-CHECKED = ("cpu", "sim")
+CHECKED = ("cpu", "sim", "xpu", "cuda")  # cuda: on the stand-in for its driver
+OF_CPU_AND_SIM = ("option_device", "bound_elsewhere")  # checks that name both, not the device that they get
 SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
          "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
@@ -122,9 +125,10 @@ def script(peer, name, *arguments):
     return [peer.python, os.path.join(peer.here, name), *arguments]
 
 
-def environment(peer, device):
-    """Only the plugin that is tested, and cpu."""
-    return {"BP_PLUGINS": f"cpu,{device}", "BP_PLUGIN_PATH": os.path.join(peer.build, "plugins"), **(peer.opencl() if device == "xpu" else {})}
+def note_run(peer, feature, device, outcome):
+    """Keeps an outcome for the table of bridges: of the newest version."""
+    if "@" not in peer.name:
+        bridge_matrix.note(peer.peers.scratch.root, "onnxruntime", feature, device, outcome)
 
 
 def run_checks(peer):
@@ -132,18 +136,31 @@ def run_checks(peer):
     if code or not output.split():
         peer.count.fail("peers/onnxruntime/checks: there is no list of them", output)
         return
-    for name in output.split():
-        for device in CHECKED:
-            if name == "lost" and device != "sim":
+    for device in CHECKED:
+        if device in ("xpu", "cuda") and "@" in peer.name:
+            continue  # what depends on the version does not depend on the device
+        why = bridge_matrix.reason_without(peer, device)
+        if why:
+            peer.count.skip(f"peers/onnxruntime/{device}/checks", why)
+            continue
+        for name in output.split():
+            if name == "lost" and device != "sim" or name in OF_CPU_AND_SIM and device not in ("cpu", "sim"):
                 continue
-            more = {**environment(peer, "sim"), **SEPARATE.get(name, {})}
-            code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
-            if code == 0 and "ok" in text.splitlines():
-                peer.count.pass_()
-                if name in PRINTED:
-                    print("", *(f"    {device}: {line}" for line in text.splitlines() if "Provider: " in line), sep="\n", flush=True)
-            else:
-                peer.count.fail(f"peers/onnxruntime/{device}/{name}: exit status {code}", text)
+            run_check(peer, name, device)
+
+
+def run_check(peer, name, device):
+    more = {**environment(peer, device, "sim"), **SEPARATE.get(name, {})}
+    code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
+    refused = bridge_matrix.refusals(peer, device)
+    good = code == 0 and "ok" in text.splitlines() and not refused
+    note_run(peer, f"`{name}`", device, "pass" if good else "fail")
+    if good:
+        peer.count.pass_()
+        if name in PRINTED:
+            print("", *(f"    {device}: {line}" for line in text.splitlines() if "Provider: " in line), sep="\n", flush=True)
+    else:
+        peer.count.fail(f"peers/onnxruntime/{device}/{name}: exit status {code}", "\n".join([text, *refused]))
 
 
 def run_alone(peer):
@@ -190,7 +207,9 @@ def run_package(peer):
             code, text = peer.call(command, CHECK_SECONDS)
             if code:
                 peer.count.fail(f"{name}: {' '.join(command[:3])}: exit status {code}", text)
+                note_run(peer, "the package", "cpu", "fail")
                 return
+    note_run(peer, "the package", "cpu", "pass")
     peer.count.pass_()
 
 
@@ -199,7 +218,9 @@ def run_page(peer):
     blocks = os.path.join(ROOT, "tests", "docs", "blocks.py")
     code, output = peer.call([sys.executable, blocks, ROOT, peer.build, VENDORS_PAGE, "onnxruntime"], SUITE_SECONDS,
                              {"PYTHONPATH": ":".join(peer.packages()), "PIP_NO_INDEX": "1"})
+    failed = peer.count.failed
     python_package.count_tap(peer.count, "peers/onnxruntime/page", code, output)
+    note_run(peer, "[ten minutes](ten-minutes.md)", "template", "pass" if failed == peer.count.failed else "fail")
 
 
 def run_suite(peer, device):
@@ -253,6 +274,8 @@ def run_networks(peer):
 def note(peer, column, passed, total):
     """Writes the page anew, if all versions are tested."""
     results.setdefault(peer.version("onnxruntime"), {})[column] = f"{passed:,} of {total:,}"
+    note_run(peer, "whole networks" if column == "networks" else "ONNX's test models", "cpu" if column == "networks" else column,
+             f"{passed:,} of {total:,}")
     if not peer.everything:
         return
     with open(PAGE, "w", encoding="utf-8") as file:

@@ -10,10 +10,12 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import bridge_matrix  # noqa: E402
 import run  # noqa: E402
 
 RUN_SECONDS = 300
-BUDGETS = {"pip": 60, "exchange": 60, "speed": 30, "kernels": 150, "kernels, all": 600}
+NO_KERNEL = {("gradients", "template")}  # features that need kernels that a device lacks
+BUDGETS = {"pip": 60, "devices": 60, "exchange": 60, "speed": 30, "kernels": 150, "kernels, all": 600}
 PACKAGES = {"python": ("numpy", "jax"), "python@paddle": ("paddle",), "python-torch": ("torch",)}
 ADD_US, IMPORT_MS = 2.0, 60.0
 HELLO = """
@@ -98,6 +100,35 @@ def test_kernels(peer):
     count_tap(peer.count, f"peers/{peer.name}/kernels", code, output)
 
 
+def run_feature(peer, feature, title, device):
+    program = os.path.join(peer.here, "python_features.py")
+    code, output = peer.call([sys.executable, program, device, feature], RUN_SECONDS,
+                             {**bridge_matrix.environment(peer, device), "PYTHONPATH": os.path.join(peer.build, "sdk", "bridges", "python")})
+    expected = "no kernel" if (feature, device) in NO_KERNEL else "ok"
+    refused = bridge_matrix.refusals(peer, device)
+    good = code == 0 and output.splitlines()[-1:] == [expected] and not refused
+    bridge_matrix.note(peer.peers.scratch.root, "python", title, device, "fail" if not good else "pass" if expected == "ok" else expected)
+    if good:
+        peer.count.pass_()
+    else:
+        peer.count.fail(f"peers/{peer.name}/{device}/{feature}: exit status {code}, expected `{expected}`", "\n".join([output, *refused]))
+
+
+def test_devices(peer):
+    """Features of the package on each device."""
+    code, output = peer.call([sys.executable, os.path.join(peer.here, "python_features.py"), "list"], RUN_SECONDS)
+    features = [line.partition(": ")[::2] for line in output.splitlines()]
+    if code or not features:
+        peer.count.fail(f"peers/{peer.name}/devices: there is no list of features", output)
+    for device in bridge_matrix.DEVICES:
+        why = bridge_matrix.reason_without(peer, device)
+        if why:
+            peer.count.skip(f"peers/{peer.name}/{device}/features", why)
+            continue
+        for feature, title in features:
+            run_feature(peer, feature, title, device)
+
+
 def test(peer):
     if not glob.glob(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "*.so")):
         why = "the package is not built: Python.h (Debian: python3-dev) is not installed"
@@ -106,6 +137,8 @@ def test(peer):
     if peer.name == "python":
         with peer.step("pip", BUDGETS["pip"]):
             python = test_pip(peer)
+        with peer.step("devices", BUDGETS["devices"]):
+            test_devices(peer)
         if python:
             with peer.step("speed", BUDGETS["speed"]):
                 test_speed(peer, python)

@@ -16,6 +16,7 @@ import numpy
 import bench_models
 import bench_programs
 import bench_training
+import bridge_matrix
 import intel_opencl
 import mutants
 import onednn3
@@ -280,6 +281,21 @@ def trained(got, theirs, exact=None):
                                      theirs if exact is None else exact)
 
 
+def bridge_table():
+    """Outcomes of two runs of one feature, the last of each device; a page without marks is refused."""
+    with tempfile.TemporaryDirectory() as root:
+        for device, outcome in (("cpu", "pass"), ("sim", "pass"), ("cpu", "fail")):
+            bridge_matrix.note(root, "python", "views", device, outcome)
+        text = bridge_matrix.table(bridge_matrix.read(root))
+    page = f"a\n{bridge_matrix.BEGIN}old\n{bridge_matrix.END}b\n"
+    try:
+        bridge_matrix.replaced("a\n", text)
+        return False
+    except ValueError:
+        return text.splitlines()[2:] == ["| Python | views | fail | pass |  |  |  |"] and \
+            bridge_matrix.replaced(page, text) == f"a\n{bridge_matrix.BEGIN}\n{text}\n{bridge_matrix.END}b\n"
+
+
 CHECKS = {
     "peers that pass": lambda: tested(True, True) == (2, 0, 0, 1, 0, "2 passed, 0 failed, 0 skipped"),
     "a registry that cannot be reached": lambda: tested(False, True) == (0, 0, 2, 1, 0, "0 passed, 0 failed, 2 skipped"),
@@ -399,6 +415,7 @@ CHECKS = {
         "1.23.2", "1.32.0")] == [7, 9],
     "a list of models in ONNX Runtime": provider_list,
     "a bad line about ONNX Runtime": lambda: refuses_list(ort_provider.parse_list, "node/a lost: why\n", "ort_suite.txt:1"),
+    "features of bridges by device": bridge_table,
     "lists of this folder": committed_lists_fit,
 }
 
