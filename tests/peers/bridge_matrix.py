@@ -67,6 +67,12 @@ def note(root, bridge, feature, device, outcome):
         json.dump(found, file, indent=1)
 
 
+def forget(root):
+    """Forgets earlier runs, also features that are no longer tested."""
+    if os.path.exists(file_of(root)):
+        os.unlink(file_of(root))
+
+
 def table(found):
     lines = ["| bridge | feature | " + " | ".join(DEVICES) + " |\n", "|---" * (2 + len(DEVICES)) + "|\n"]
     for bridge, title in BRIDGES.items():

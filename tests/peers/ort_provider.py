@@ -25,7 +25,7 @@ ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "besi
 PRINTED = ("partial",)  # checks whose facts are printed
 VENDORS_PAGE = "docs/ten-minutes.md"
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
-BUDGETS = {"checks": 120, "package": 60, "page": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
+BUDGETS = {"checks": 150, "package": 60, "page": 60, "cpu": 30, "sim": 20, "xpu": 240, "networks": 150}
 ENTRY = re.compile(r"(?:(?P<device>\w+):)?(?:(?P<version>1\.\d+):)?(?P<model>\S+/\S+) (?P<outcome>left|wrong|failed): (?P<reason>\S.*)")
 FLOOR = re.compile(r"floor (?P<device>(?:1\.\d+:)?\w+) (?P<least>\d+)")
 PAGE = os.path.join(ROOT, "docs", "results", "onnxruntime.md")
@@ -150,7 +150,7 @@ def run_checks(peer):
 
 
 def run_check(peer, name, device):
-    more = {**environment(peer, device, "sim"), **SEPARATE.get(name, {})}
+    more = {**environment(peer, device, "sim"), **SEPARATE.get(name, {}), **({"BP_FALLBACK": "deny"} if device == "cuda" else {})}
     code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
     refused = bridge_matrix.refusals(peer, device)
     good = code == 0 and "ok" in text.splitlines() and not refused

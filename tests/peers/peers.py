@@ -31,6 +31,7 @@ import bench_models  # noqa: E402
 import bench_programs  # noqa: E402
 import bench_training  # noqa: E402
 import bench_xpu  # noqa: E402
+import bridge_matrix  # noqa: E402
 import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
 import onednn3  # noqa: E402
@@ -165,6 +166,8 @@ def write_results(lines):
 
 def test_all(peers, names, write):
     lines = []
+    if write:
+        bridge_matrix.forget(peers.scratch.root)
     for name in names:
         count, start = peers.run.count, time.monotonic()
         before = (count.passed, count.failed, count.skipped)
@@ -172,6 +175,7 @@ def test_all(peers, names, write):
         lines.append(result_line(peers, name, before, time.monotonic() - start))
     if write:
         write_results(lines)
+        bridge_matrix.write(peers.scratch.root)
 
 
 def finish(peers, needs_tests):
