@@ -150,7 +150,7 @@ def run_checks(peer):
 
 
 def run_check(peer, name, device):
-    more = {**environment(peer, device, "sim"), **SEPARATE.get(name, {}), **({"BP_FALLBACK": "deny"} if device == "cuda" else {})}
+    more = {**environment(peer, device, "sim"), **SEPARATE.get(name, {}), **({"BP_FALLBACK": "deny"} if device in ("xpu", "cuda") else {})}
     code, text = peer.call(script(peer, "ort_checks.py", library_of(peer), f"{device}:0", name), CHECK_SECONDS, more)
     refused = bridge_matrix.refusals(peer, device)
     good = code == 0 and "ok" in text.splitlines() and not refused
