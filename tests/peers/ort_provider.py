@@ -276,7 +276,7 @@ def note(peer, column, passed, total):
     results.setdefault(peer.version("onnxruntime"), {})[column] = f"{passed:,} of {total:,}"
     note_run(peer, "whole networks" if column == "networks" else "ONNX's test models", "cpu" if column == "networks" else column,
              f"{passed:,} of {total:,}")
-    if not peer.everything:
+    if not peer.writes:
         return
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write(PAGE_HEAD)

@@ -63,6 +63,7 @@ class Peer:
         self.peers, self.name, self.count = peers, name, peers.run.count
         self.folder, self.python = peers.scratch.folder(name), peers.scratch.python(name)
         self.build, self.seed, self.everything = peers.run.build, peers.seed, peers.everything
+        self.writes = peers.writes
         self.bp = os.path.join(self.build, "sdk", "tools", "bp")
 
     def step(self, title, budget):
@@ -99,10 +100,11 @@ class Peer:
 
 class Peers:
     """The peers of a build. what: the run whose steps and count are used. seed: of peers that are random, or None.
-    everything: whether peers run tests that usually take too long."""
+    everything: whether peers run tests that usually take too long. writes: whether pages of results are written, which
+    are of all peers."""
 
-    def __init__(self, what, environments, seed=None, everything=False):
-        self.run, self.scratch, self.seed, self.everything = what, environments, seed, everything
+    def __init__(self, what, environments, seed=None, everything=False, writes=False):
+        self.run, self.scratch, self.seed, self.everything, self.writes = what, environments, seed, everything, writes
 
     @functools.cached_property
     def unreachable(self):
@@ -164,18 +166,23 @@ def write_results(lines):
                    + "".join(lines))
 
 
-def test_all(peers, names, write):
+def test_all(peers, names):
     lines = []
-    if write:
+    if peers.writes:
         bridge_matrix.forget(peers.scratch.root)
     for name in names:
         count, start = peers.run.count, time.monotonic()
         before = (count.passed, count.failed, count.skipped)
         peers.test(name)
         lines.append(result_line(peers, name, before, time.monotonic() - start))
-    if write:
+    if peers.writes:
         write_results(lines)
         bridge_matrix.write(peers.scratch.root)
+
+
+def writes_pages(everything, name):
+    """Whether a run writes the pages of results: a run of one peer would remove the results of the others."""
+    return everything and not name
 
 
 def finish(peers, needs_tests):
@@ -216,7 +223,7 @@ def main():
         parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
     build = os.path.abspath(options.build)
     count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
-    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins), options.seed, options.all)
+    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins), options.seed, options.all, writes_pages(options.all, options.name))
     allow_unreachable(peers)
     if options.command == "install":
         peers.install(options.name)
@@ -227,7 +234,7 @@ def main():
         for name in [options.name] if options.name else [name for name in known if BENCHES[name][0] in small]:
             peers.bench(name, options.part)
     else:
-        test_all(peers, [options.name] if options.name else scratch.names_of(pins, options.all), options.all)
+        test_all(peers, [options.name] if options.name else scratch.names_of(pins, options.all))
     return finish(peers, options.command in ("test", "bench"))
 
 

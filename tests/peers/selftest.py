@@ -69,7 +69,7 @@ def tested(reachable, good):
         all_of = peers.Peers(run.Run("/nowhere", count), environments)
         permitted.why_not.cache_clear()
         peers.allow_unreachable(all_of)
-        peers.test_all(all_of, ["a", "b"], False)
+        peers.test_all(all_of, ["a", "b"])
         status = peers.finish(all_of, True)
     return (count.passed, count.failed, count.skipped, environments.tried, status, text.getvalue().splitlines()[-1])
 
@@ -304,6 +304,8 @@ CHECKS = {
     "an install whose two tries fail": lambda: installed("broken off", "again") == ("again", 2),
     "an install that succeeds": lambda: installed(None) == (None, 1),
     "a skip because of a registry that can be reached": reachable_and_skipped,
+    "pages of results are of all peers": lambda: [bool(peers.writes_pages(*of)) for of in ((True, None), (True, "a"), (False, None))]
+    == [True, False, False],
     "a pin without a version": lambda: refuses_pins(PINS + "a p 5: one\n", "peers.txt:4"),
     "a pin without a purpose": lambda: refuses_pins(PINS + "a p==1 5:\n", "peers.txt:4"),
     "another version before the first": lambda: refuses_pins("c@2 p==1 5: one\n", "before c"),
