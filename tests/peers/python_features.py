@@ -58,6 +58,8 @@ def views(bp, device):
 def streams(bp, device):
     """streams and events"""
     x, stream, event = bp.asarray(X, device=device), bp.Stream(device), bp.Event(device)
+    event.record(device.stream)  # behind the copy from the host
+    stream.wait(event)
     with stream:
         y = x + x
         event.record(stream)
