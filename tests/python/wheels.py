@@ -201,5 +201,44 @@ print(caught[0].message)
     assert "backplane_plugins.h_good of the entry point h_good cannot be used: not today" in text, text
 
 
+def in_provider_site(site, **env):
+    """BP_PLUGIN_PATH after two calls of the package of the provider for ONNX Runtime, and the warnings."""
+    folder = os.path.join(ROOT, "sdk", "bridges", "onnxruntime", "package")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "LD_", "PYTHON"))}
+    code = f"""
+import sys, os, warnings
+sys.path += [{site!r}, {folder!r}]
+import onnxruntime_ep_backplane as ours
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    library = ours.get_library_path()
+    assert library == ours.get_library_path() and library.endswith("/libonnxruntime_ep_backplane.so"), library
+print(os.environ.get("BP_PLUGIN_PATH"), *[warning.message for warning in caught], sep="|")
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, timeout=60, cwd="/",
+                          env={**clean, **env})
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_the_provider_finds_plugins_that_are_wheels():
+    plugin = os.path.join(os.path.realpath(SITE), "backplane_plugins", "h_good")
+    same(in_provider_site(SITE), plugin)
+    same(in_provider_site(SITE, BP_PLUGIN_PATH="/other"), f"/other:{plugin}")
+    link = os.path.join(TOP.name, "provider_link")
+    os.symlink(SITE, link)
+    same(in_provider_site(link), plugin)
+    same(in_provider_site(os.path.join(TOP.name, "wheels")), "None")
+
+
+def test_the_provider_warns_of_a_broken_plugin_package():
+    site = unpack("provider_broken")
+    with open(os.path.join(site, "backplane_plugins", "h_good", "__init__.py"), "w", encoding="utf-8") as file:
+        file.write("raise RuntimeError('not today')\n")
+    text = in_provider_site(site, BP_PLUGIN_PATH="/other")
+    assert text.startswith("/other|"), text
+    assert "backplane_plugins.h_good of the entry point h_good cannot be used: not today" in text, text
+
+
 if __name__ == "__main__":
     sys.exit(tap.main(globals()))
