@@ -75,6 +75,31 @@ def test_records_are_complete():
             assert f"Tag: {re.search(r'-([^-]+-[^-]+-[^-]+).whl', path)[1]}" in about, about
 
 
+def newest_glibc(library):
+    text = subprocess.run(["readelf", "-V", library], capture_output=True, text=True, check=True).stdout
+    return max((int(a), int(b)) for a, b in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", text))
+
+
+def test_the_tag_has_the_newest_version_that_a_library_needs():
+    library = os.path.join(TOP.name, "libuser.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-fno-builtin", "-x", "c", "-", "-o", library, "-lm"], check=True, text=True,
+                   input="double hypot(double, double); int stat(), dlsym(); int f(void){ return hypot(1, 2) + stat() + dlsym(); }")
+    same(wheel.glibc_of([library]), newest_glibc(library))
+    assert newest_glibc(library) > newest_glibc(os.path.join(tap.HOSTILE, "bp_h_good.so"))
+
+
+def licences(path):
+    with zipfile.ZipFile(path) as archive:
+        return sorted(name.partition(".dist-info/licenses/")[2] for name in archive.namelist() if "/licenses/" in name)
+
+
+def test_wheels_have_licences():
+    """The package has also those of the libraries of the machine that it brings."""
+    names = {re.match(r"[a-z]+", name)[0] for name in licences(WHEELS[0]) if name != "LICENSE"}
+    same(names, {"libltdl", "libcjson", "libprotobuf", "libgomp"})
+    same(licences(WHEELS[1]), ["LICENSE"])
+
+
 def test_equal_builds_make_equal_wheels():
     for one, two in zip(WHEELS, build_wheels(os.path.join(TOP.name, "again"))):
         with open(one, "rb") as a, open(two, "rb") as b:
@@ -199,6 +224,25 @@ with warnings.catch_warnings(record=True) as caught:
 print(caught[0].message)
 """)
     assert "backplane_plugins.h_good of the entry point h_good cannot be used: not today" in text, text
+
+
+def test_the_provider_has_a_wheel():
+    """It has licences, and no symbols that only a debugger reads; its tag has the newest version that a library needs."""
+    stage, folder = installed("provider"), os.path.join(TOP.name, "provider_wheel")
+    if not glob.glob(f"{stage}/**/libonnxruntime_ep_backplane.so", recursive=True):
+        raise tap.Skip("the build has no ONNX models")
+    builder = os.path.join(ROOT, "sdk", "bridges", "onnxruntime", "package", "wheel.py")
+    done = subprocess.run([sys.executable, builder, stage, folder], check=True, capture_output=True, text=True)
+    path = done.stdout.strip()
+    same(licences(path), licences(WHEELS[0]))
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    libraries = glob.glob(f"{folder}/onnxruntime_ep_backplane/lib/**/*.so*", recursive=True)
+    same(len(libraries), 8)
+    for library in libraries:
+        text = subprocess.run(["readelf", "-SW", library], check=True, capture_output=True, text=True).stdout
+        assert ".dynsym" in text and ".symtab" not in text and ".debug_info" not in text, library
+    assert "manylinux_{}_{}_".format(*max(map(newest_glibc, libraries))) in path, path
 
 
 def in_provider_site(site, **env):

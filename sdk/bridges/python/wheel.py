@@ -37,8 +37,9 @@ def version_of(build):
 class Wheel:
     """A wheel file that is being written."""
 
-    def __init__(self, folder, name, version, tag, requires=()):
+    def __init__(self, folder, name, version, tag, requires=(), summary=SUMMARY, python=">=3.11"):
         self.name, self.version, self.tag, self.records = name, version, tag, []
+        self.summary, self.python = summary, python
         self.info = f"{name.replace('-', '_')}-{version}.dist-info"
         self.path = os.path.join(folder, f"{name.replace('-', '_')}-{version}-{tag}.whl")
         self.zip = zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED)
@@ -63,8 +64,8 @@ class Wheel:
     def finish(self, entry_points="", licences=()):
         requires = "".join(f"Requires-Dist: {r}\n" for r in self.requires)
         self.add(f"{self.info}/METADATA",
-                 (f"Metadata-Version: 2.1\nName: {self.name}\nVersion: {self.version}\nSummary: {SUMMARY}\n"
-                  f"License: Apache-2.0\nRequires-Python: >=3.11\n{requires}").encode())
+                 (f"Metadata-Version: 2.1\nName: {self.name}\nVersion: {self.version}\nSummary: {self.summary}\n"
+                  f"License: Apache-2.0\nRequires-Python: {self.python}\n{requires}").encode())
         self.add(f"{self.info}/WHEEL", (f"Wheel-Version: 1.0\nGenerator: backplane\nRoot-Is-Purelib: false\n"
                                         f"Tag: {self.tag}\n").encode())
         if entry_points:
@@ -84,6 +85,18 @@ def needed(library):
     if absent:
         sys.exit(f"{library} needs {', '.join(absent)}, which this machine does not have")
     return dict(re.findall(r"(\S+) => (/\S+)", text))
+
+
+def libraries_of_system(paths):
+    """{soname: path} of the libraries that come with a package: those that some files need and not every Linux has."""
+    found = {}
+    for path in paths:
+        for name, where in needed(path).items():
+            if BUNDLED.match(name):
+                found[name] = where
+            elif not (ALWAYS.match(name) or name.startswith("libbackplane")):
+                sys.exit(f"{path} needs {name}, which this script knows nothing of")
+    return found
 
 
 def may_strip(manifest):
@@ -117,6 +130,17 @@ def notice_of(path):
     return None
 
 
+def notices(libraries):
+    """[(name, path)] of our licence and of the notices of {soname: path}."""
+    found = [("LICENSE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "LICENSE"))]
+    for name, path in sorted(libraries.items()):
+        notice = notice_of(path)
+        if not notice or not os.path.exists(notice):
+            sys.exit(f"{path}: its copyright notice is not found: it cannot be part of the package")
+        found.append((f"{name}.txt", notice))
+    return found
+
+
 def package(build, stage, output, version):
     """The wheel of the package, with the libraries and the cpu plugin."""
     found = {name: os.path.join(folder, name) for folder, _, names in os.walk(stage) for name in names}
@@ -125,12 +149,7 @@ def package(build, stage, output, version):
     folder = os.path.dirname(found["_backplane.abi3.so"])
     ours = {"libbackplane.so.0": core, "libbackplane-onnx.so.0": onnx, "backplane/bp_cpu.so": found.get("bp_cpu.so")}
     ours = {name: path for name, path in ours.items() if path}
-    other = {}
-    for path in ours.values():
-        other.update({name: where for name, where in needed(path).items() if BUNDLED.match(name)})
-        unknown = [n for n in needed(path) if not (ALWAYS.match(n) or BUNDLED.match(n) or n.startswith("libbackplane"))]
-        if unknown:
-            sys.exit(f"{path} needs {', '.join(unknown)}, which this script knows nothing of")
+    other = libraries_of_system(ours.values())
     libraries = [*ours.values(), *other.values(), found["_backplane.abi3.so"]]
     wheel = Wheel(output, "backplane", version, tag_of(libraries, "cp311-abi3"))
     for name in sorted(os.listdir(folder)):
@@ -140,13 +159,7 @@ def package(build, stage, output, version):
         wheel.add_file(f"backplane/_lib/{name}", path, strips or path != found["bp_cpu.so"])
     if "bp_cpu.json" in found:
         wheel.add_file("backplane/_lib/backplane/bp_cpu.json", found["bp_cpu.json"])
-    notices = [("LICENSE", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "LICENSE"))]
-    for name, path in sorted(other.items()):
-        notice = notice_of(path)
-        if not notice or not os.path.exists(notice):
-            sys.exit(f"{path}: its copyright notice is not found: it cannot be part of the package")
-        notices.append((f"{name}.txt", notice))
-    return wheel.finish(licences=notices)
+    return wheel.finish(licences=notices(other))
 
 
 def plugin(name, folder, output, version):
@@ -159,7 +172,7 @@ def plugin(name, folder, output, version):
     wheel.add_file(f"backplane_plugins/{name}/bp_{name}.so", library, may_strip(manifest))
     wheel.add_file(f"backplane_plugins/{name}/bp_{name}.json", manifest)
     wheel.add(f"backplane_plugins/{name}/__init__.py", b"# SPDX-License-Identifier: Apache-2.0\n")
-    return wheel.finish(f"[backplane.plugins]\n{name} = backplane_plugins.{name}\n")
+    return wheel.finish(f"[backplane.plugins]\n{name} = backplane_plugins.{name}\n", notices({}))
 
 
 def main():
