@@ -259,6 +259,19 @@ def test_numpy_conversions(peer):
     same((x + numpy.ones((2, 3), "f4")).tolist(), [[5, 2, 3], [4, 5, 6]])
 
 
+def test_operators_with_numpy_on_the_left_make_tensors(peer):
+    numpy, x, i = peer.module, bp.asarray(VALUES, "f32"), bp.asarray([3, 5], "i32")
+    one, two, n = numpy.ones(3, "f4"), numpy.float32(2), numpy.array([1, 2], "i4")
+    for got, expected in (
+            (two * x, [[0, 2, 4], [6, 8, 10]]), (one * x, VALUES), (one - x[0], [1, 0, -1]), (two ** x[0], [1, 2, 4]),
+            (one @ x.T, [3, 12]), (two < x, [[False, False, False], [True, True, True]]), (one == x[0], [False, True, False]),
+            (n | i, [3, 7]), (numpy.int32(7) // i, [2, 1]), (numpy.float64(2) * x[0], [0, 2, 4])):
+        same([type(got), got.tolist()], [bp.Tensor, expected])
+    same([type(numpy.add(one, x)), type(one * x.numpy())], [numpy.ndarray, numpy.ndarray])
+    numpy.add(one, x[0], out=one)
+    same(one.tolist(), [1, 2, 3])
+
+
 ABS = bytes.fromhex("08083a2c0a0b0a017812017922034162731201675a0f0a0178120a0a08080112040a02080462090a017912040a02080142"
                     "02100d")  # y = |x|, for 4 f32, as ONNX encodes it
 

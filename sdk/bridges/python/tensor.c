@@ -501,6 +501,14 @@ static PyObject *tensor_freeze(PyObject *self, PyObject *unused)
     return self;
 }
 
+/* By it numpy's arrays and numbers leave an operator with a tensor on the right to the tensor. */
+static PyObject *tensor_get_priority(PyObject *self, void *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyFloat_FromDouble(1000);
+}
+
 static PyMethodDef tensor_methods[] = {
     {"reshape", tensor_reshape, METH_VARARGS,
      "reshape($self, *shape)\n--\n\nA view in another shape; a copy if the strides allow no view."},
@@ -542,6 +550,7 @@ static PyGetSetDef tensor_getset[] = {
     {"T", tensor_get_reversed, NULL, "A view with the axes in reversed order.", NULL},
     {"frozen", tensor_get_frozen, NULL, "Whether the elements are promised to stay.", NULL},
     {"is_contiguous", tensor_get_contiguous, NULL, "Whether it is row-major without gaps.", NULL},
+    {"__array_priority__", tensor_get_priority, NULL, NULL, NULL},
     {"address", tensor_get_address, NULL, "The host's address of the first element, or None.",
      NULL},
     {0},
