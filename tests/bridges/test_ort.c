@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../sdk/bridges/onnxruntime/abi.h"
 
@@ -251,6 +252,52 @@ Test(ort, is_registered_once_at_a_time)
     f = provider_factory(&p, "1.23.0");
     cr_assert(f, "after it was released");
     cr_assert_null(p.release(f));
+}
+
+/* Writes a copy of libbackplane in which the text of its version begins with 9, and loads the copy.
+ * The loader then gives it to the provider as well. */
+static void core_load_changed(const char *path)
+{
+    const char *version = BP_VERSION; /* found with its closing NUL */
+    FILE *in = fopen(CORE, "rb"), *out = fopen(path, "wb");
+    static char data[64 << 20];
+    size_t n, changed = 0;
+
+    cr_assert(in && out);
+    n = fread(data, 1, sizeof data, in);
+    cr_assert(n && n < sizeof data);
+    for (char *at = data; (at = memmem(at, n - (size_t)(at - data), version, sizeof BP_VERSION));
+         at++, changed++)
+        *at = '9';
+    cr_assert(changed, "libbackplane has no text %s", version);
+    cr_assert_eq(fwrite(data, 1, n, out), n);
+    fclose(in);
+    cr_assert_eq(fclose(out), 0);
+    cr_assert(dlopen(path, RTLD_NOW | RTLD_GLOBAL), "%s", dlerror());
+    unlink(path);
+}
+
+Test(ort, another_version_of_the_library_is_refused)
+{
+    char path[] = "/tmp/libbackplane-XXXXXX", *other;
+    struct ort_ep_factory *factory = NULL;
+    struct ort_status *status;
+    struct provider p;
+    size_t n = 99;
+    int file = mkstemp(path);
+
+    cr_assert_geq(file, 0);
+    close(file);
+    core_load_changed(path);
+    p = provider_load();
+    peer_version = "1.32.0";
+    status = p.create("backplane", &base, NULL, &factory, 1, &n);
+    cr_assert(status, "another version is used");
+    cr_assert_eq(n, 0);
+    other = strstr(status->text, " 9");
+    cr_assert(strstr(status->text, "needs libbackplane " BP_VERSION) && other, "%s", status->text);
+    cr_assert(strstr(status->text, path), "%s", status->text);
+    free(status);
 }
 
 Test(ort, offers_devices_on_the_hardware_that_there_is)

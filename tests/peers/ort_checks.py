@@ -6,6 +6,7 @@
     python ort_checks.py alone LIBRARY CHECK      a check that registers the library itself
 """
 import contextlib
+import json
 import os
 import re
 import sys
@@ -666,8 +667,30 @@ def beside_a_copy(library, folder):
 
 
 def beside_another_version(library, folder):
-    """Another version of the library, without functions that the provider needs, is in use in the process: the peer's own
-    exception, and the process lives."""
+    """A copy of the library with another version is in use in the process: an exception with both versions and the path."""
+    import ctypes  # pylint: disable=import-outside-toplevel
+    import onnxruntime  # pylint: disable=import-outside-toplevel
+
+    root = os.path.normpath(os.path.join(os.path.dirname(library), "..", "..", ".."))
+    other = os.path.join(folder, "libbackplane.so.0")
+    with open(os.path.join(root, "core", "libbackplane.so.0"), "rb") as file:
+        data = file.read()
+    with open(os.path.join(root, "meson-info", "intro-projectinfo.json"), encoding="utf-8") as file:
+        version = json.load(file)["version"]
+    changed = "9" + version[1:]
+    assert version.encode() + b"\0" in data, version
+    with open(other, "wb") as file:
+        file.write(data.replace(version.encode() + b"\0", changed.encode() + b"\0"))
+    ctypes.CDLL(other)
+    text = expect_refused(lambda: onnxruntime.register_execution_provider_library("backplane", library), f"libbackplane {version}")
+    assert changed in text and other in text, text
+    model, expected = layers(1)
+    expect_close(onnxruntime.InferenceSession(model).run(None, {"x": random_x(2)})[0], expected(random_x(2)))
+
+
+def beside_other_functions(library, folder):
+    """A library of its name without functions that the provider needs is in use in the process: the peer's own exception,
+    and the process lives."""
     import ctypes  # pylint: disable=import-outside-toplevel
     import subprocess  # pylint: disable=import-outside-toplevel
     import onnxruntime  # pylint: disable=import-outside-toplevel
@@ -749,8 +772,8 @@ def package(_, folder):
 
 
 ALONE = {"without_library": without_library, "without_plugins": without_plugins, "beside_a_copy": beside_a_copy,
-         "beside_another_version": beside_another_version, "chosen_by_policies": chosen_by_policies,
-         "chosen_among_none": chosen_among_none, "denied_fallbacks": denied_fallbacks, "package": package}
+         "beside_another_version": beside_another_version, "beside_other_functions": beside_other_functions,
+         "chosen_by_policies": chosen_by_policies, "chosen_among_none": chosen_among_none, "denied_fallbacks": denied_fallbacks, "package": package}
 
 
 def main():

@@ -21,7 +21,7 @@ CHECKED = ("cpu", "sim", "xpu", "cuda")  # cuda: on the stand-in for its driver
 OF_CPU_AND_SIM = ("option_device", "bound_elsewhere")  # checks that name both, not the device that they get
 SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
-         "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
+         "beside_other_functions": {}, "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
 PRINTED = ("partial",)  # checks whose facts are printed
 VENDORS_PAGE = "docs/ten-minutes.md"
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600

@@ -3,6 +3,7 @@
  * device of every plugin. */
 #include "provider.h"
 
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,19 @@ static struct ort_status *factory_devices(struct ort_ep_factory *self,
 
 /* --- the library --- */
 
+/* A libbackplane that is in the process already serves the provider too, whichever package has
+ * loaded it: its version has to be the one that the provider was built for. */
+static struct ort_status *version_check(void)
+{
+    Dl_info place = {0};
+
+    if (!strcmp(bp_version(), BP_VERSION)) return NULL;
+    dladdr((void *)(uintptr_t)bp_version, &place);
+    return ort_error(ORT_FAIL, "Backplane: the provider needs libbackplane %s, but this process "
+                     "has %s of %s; use one version in one process", BP_VERSION, bp_version(),
+                     place.dli_fname ? place.dli_fname : "?");
+}
+
 static struct ort_status *factory_init(struct ort_factory *f, const struct ort_base *base,
                                        const struct ort_logger *logger)
 {
@@ -234,6 +248,7 @@ static struct ort_status *factory_init(struct ort_factory *f, const struct ort_b
                 base->version(), ORT_SINCE);
         return NULL;
     }
+    TRY(version_check());
     *f = (struct ort_factory){.logger = logger, .peer = peer};
     pthread_mutex_init(&f->lock, NULL);
     f->base = (struct ort_ep_factory){.version = ORT_SINCE,
