@@ -396,6 +396,38 @@ else:
     same(texts, [expected + "\nfailed", expected])
 
 
+def test_arguments_of_collectives():
+    says("""
+comm, x, y = bp.Comm(bp.comm_id(), 0, 1, "cpu"), bp.asarray([1.0, 2.0]), bp.empty(2)
+comm.all_reduce(dst=y, src=x, reduction="max")
+print(y.tolist(), comm.split(color=0, key=1).size)
+comm.reduce(x, y, root=0)
+comm.barrier()
+for wrong in (lambda: comm.all_reduce(), lambda: comm.all_reduce(x), lambda: comm.broadcast(dst=y), lambda: comm.send(x),
+              lambda: comm.recv(y), lambda: comm.recv(source=0), lambda: comm.all_gather(x, y, dst=y),
+              lambda: comm.all_gather(x, y, 1), lambda: comm.barrier(x), lambda: comm.barrier(dst=x), lambda: comm.split(),
+              lambda: comm.all_gather(x, y, target=y), lambda: comm.send(x, None), lambda: comm.all_gather(x, 3)):
+    try:
+        wrong()
+    except TypeError as error:
+        print(str(error).split("\\n")[0].split(" in {")[0])
+""", """[1.0, 2.0] 1
+the argument src is missing
+the argument dst is missing
+the argument src is missing
+the argument to is missing
+the argument source is missing
+the argument dst is missing
+the argument dst is given twice
+expected at most 2 arguments, got 3
+expected at most 0 arguments, got 1
+there is no argument of a name
+split() missing required argument 'color' (pos 1)
+there is no argument of a name
+'NoneType' object cannot be interpreted as an integer
+dst: expected a Tensor, got 3""")
+
+
 def test_ranks_can_be_threads_with_streams_of_their_own():
     says("""
 import threading
@@ -454,7 +486,7 @@ try:
     comms[0].send(bp.asarray([1.0]), 2**32 + 1)
 except ValueError as error:
     print(error)
-""", "False\n[1.0, 2.0] True\nrefused\nrefused\nrefused\nrank: 4294967297 is no number of ranks")
+""", "False\n[1.0, 2.0] True\nrefused\nrefused\nrefused\nto: 4294967297 is no number of ranks")
 
 
 if __name__ == "__main__":

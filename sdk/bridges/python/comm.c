@@ -137,32 +137,69 @@ struct comm_call {
     unsigned rank;
 };
 
-/* Reads args by a format of letters: s source, d destination, r reduction, n rank. */
-static int comm_read(struct comm_call *call, PyObject *args, const char *letters)
+/* The name of an argument, by its letter: s source, d destination, r reduction, n rank of the root,
+ * t and f rank to send to and to receive from. */
+static const char *comm_name(char letter)
 {
-    Py_ssize_t n = PyTuple_Size(args), at = 0;
-
-    for (const char *letter = letters; *letter; letter++, at++) {
-        PyObject *value = at < n ? PyTuple_GetItem(args, at) : Py_None;
-
-        if (*letter == 'r') {
-            call->reduction = BP_REDUCE_SUM;
-            if (value != Py_None && comm_reduction(value, &call->reduction)) return -1;
-        } else if (*letter == 'n') {
-            if (value != Py_None && comm_number(value, "rank", &call->rank)) return -1;
-        } else if (value != Py_None && !py_tensor_is(call->c->state, value)) {
-            PyErr_Format(PyExc_TypeError, "expected a Tensor, got %R", value);
-            return -1;
-        } else if (value != Py_None) {
-            *(*letter == 's' ? &call->src : &call->dst) = ((struct py_tensor *)value)->handle;
-        }
+    switch (letter) {
+    case 's': return "src";
+    case 'd': return "dst";
+    case 'r': return "reduction";
+    case 'n': return "root";
+    case 't': return "to";
+    default: return "source";
     }
-    if (n <= at) return 0;
-    PyErr_Format(PyExc_TypeError, "expected at most %zd arguments, got %zd", at, n);
-    return -1;
 }
 
-static PyObject *comm_run(PyObject *self, PyObject *args, const char *letters,
+/* An argument by its place or its name; None where one that has a default is left out. */
+static PyObject *comm_argument(PyObject *args, PyObject *kw, Py_ssize_t at, char letter)
+{
+    const char *name = comm_name(letter);
+    PyObject *named = kw ? PyDict_GetItemString(kw, name) : NULL;
+
+    if (named && at < PyTuple_Size(args)) {
+        PyErr_Format(PyExc_TypeError, "the argument %s is given twice", name);
+        return NULL;
+    }
+    if (at < PyTuple_Size(args)) return PyTuple_GetItem(args, at);
+    if (named) return named;
+    if (letter == 'r' || letter == 'n') return Py_None;
+    PyErr_Format(PyExc_TypeError, "the argument %s is missing", name);
+    return NULL;
+}
+
+static int comm_set(struct comm_call *call, char letter, PyObject *value)
+{
+    if (value == Py_None && !strchr("tf", letter)) return 0;
+    if (letter == 'r') return comm_reduction(value, &call->reduction);
+    if (strchr("ntf", letter)) return comm_number(value, comm_name(letter), &call->rank);
+    if (!py_tensor_is(call->c->state, value)) {
+        PyErr_Format(PyExc_TypeError, "%s: expected a Tensor, got %R", comm_name(letter), value);
+        return -1;
+    }
+    *(letter == 's' ? &call->src : &call->dst) = ((struct py_tensor *)value)->handle;
+    return 0;
+}
+
+/* Reads the arguments that letters stand for, in their order. */
+static int comm_read(struct comm_call *call, PyObject *args, PyObject *kw, const char *letters)
+{
+    Py_ssize_t given = PyTuple_Size(args), at = 0, named = kw ? PyDict_Size(kw) : 0;
+
+    call->reduction = BP_REDUCE_SUM;
+    for (const char *letter = letters; *letter; letter++, at++) {
+        PyObject *value = comm_argument(args, kw, at, *letter);
+
+        if (!value || comm_set(call, *letter, value)) return -1;
+        if (kw && PyDict_GetItemString(kw, comm_name(*letter))) named--;
+    }
+    if (given > at)
+        PyErr_Format(PyExc_TypeError, "expected at most %zd arguments, got %zd", at, given);
+    else if (named) PyErr_Format(PyExc_TypeError, "there is no argument of a name in %R", kw);
+    return given > at || named ? -1 : 0;
+}
+
+static PyObject *comm_run(PyObject *self, PyObject *args, PyObject *kw, const char *letters,
                           enum bp_status (*run)(const struct comm_call *, struct bp_stream *))
 {
     struct comm_call call = {.c = (struct py_comm *)self};
@@ -170,7 +207,7 @@ static PyObject *comm_run(PyObject *self, PyObject *args, const char *letters,
     struct py_hold hold;
     enum bp_status status;
 
-    if (comm_read(&call, args, letters)) return NULL;
+    if (comm_read(&call, args, kw, letters)) return NULL;
     lane = py_lane_of(call.c->state, call.c->device);
     hold = py_lane_take(lane, true);
     if (hold.lane) pthread_mutex_lock(&call.c->lane.lock); /* two threads may have two streams */
@@ -186,9 +223,9 @@ static enum bp_status run_all_reduce(const struct comm_call *c, struct bp_stream
     return bp_comm_all_reduce(c->c->handle, s, c->src, c->dst, c->reduction);
 }
 
-static PyObject *comm_all_reduce(PyObject *self, PyObject *args)
+static PyObject *comm_all_reduce(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdr", run_all_reduce);
+    return comm_run(self, args, kw, "sdr", run_all_reduce);
 }
 
 static enum bp_status run_reduce(const struct comm_call *c, struct bp_stream *s)
@@ -196,9 +233,9 @@ static enum bp_status run_reduce(const struct comm_call *c, struct bp_stream *s)
     return bp_comm_reduce(c->c->handle, s, c->src, c->dst, c->reduction, c->rank);
 }
 
-static PyObject *comm_reduce(PyObject *self, PyObject *args)
+static PyObject *comm_reduce(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdrn", run_reduce);
+    return comm_run(self, args, kw, "sdrn", run_reduce);
 }
 
 static enum bp_status run_broadcast(const struct comm_call *c, struct bp_stream *s)
@@ -206,9 +243,9 @@ static enum bp_status run_broadcast(const struct comm_call *c, struct bp_stream 
     return bp_comm_broadcast(c->c->handle, s, c->src, c->dst, c->rank);
 }
 
-static PyObject *comm_broadcast(PyObject *self, PyObject *args)
+static PyObject *comm_broadcast(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdn", run_broadcast);
+    return comm_run(self, args, kw, "sdn", run_broadcast);
 }
 
 static enum bp_status run_all_gather(const struct comm_call *c, struct bp_stream *s)
@@ -216,9 +253,9 @@ static enum bp_status run_all_gather(const struct comm_call *c, struct bp_stream
     return bp_comm_all_gather(c->c->handle, s, c->src, c->dst);
 }
 
-static PyObject *comm_all_gather(PyObject *self, PyObject *args)
+static PyObject *comm_all_gather(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sd", run_all_gather);
+    return comm_run(self, args, kw, "sd", run_all_gather);
 }
 
 static enum bp_status run_reduce_scatter(const struct comm_call *c, struct bp_stream *s)
@@ -226,9 +263,9 @@ static enum bp_status run_reduce_scatter(const struct comm_call *c, struct bp_st
     return bp_comm_reduce_scatter(c->c->handle, s, c->src, c->dst, c->reduction);
 }
 
-static PyObject *comm_reduce_scatter(PyObject *self, PyObject *args)
+static PyObject *comm_reduce_scatter(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdr", run_reduce_scatter);
+    return comm_run(self, args, kw, "sdr", run_reduce_scatter);
 }
 
 static enum bp_status run_all_to_all(const struct comm_call *c, struct bp_stream *s)
@@ -236,9 +273,9 @@ static enum bp_status run_all_to_all(const struct comm_call *c, struct bp_stream
     return bp_comm_all_to_all(c->c->handle, s, c->src, c->dst);
 }
 
-static PyObject *comm_all_to_all(PyObject *self, PyObject *args)
+static PyObject *comm_all_to_all(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sd", run_all_to_all);
+    return comm_run(self, args, kw, "sd", run_all_to_all);
 }
 
 static enum bp_status run_gather(const struct comm_call *c, struct bp_stream *s)
@@ -246,9 +283,9 @@ static enum bp_status run_gather(const struct comm_call *c, struct bp_stream *s)
     return bp_comm_gather(c->c->handle, s, c->src, c->dst, c->rank);
 }
 
-static PyObject *comm_gather(PyObject *self, PyObject *args)
+static PyObject *comm_gather(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdn", run_gather);
+    return comm_run(self, args, kw, "sdn", run_gather);
 }
 
 static enum bp_status run_scatter(const struct comm_call *c, struct bp_stream *s)
@@ -256,9 +293,9 @@ static enum bp_status run_scatter(const struct comm_call *c, struct bp_stream *s
     return bp_comm_scatter(c->c->handle, s, c->src, c->dst, c->rank);
 }
 
-static PyObject *comm_scatter(PyObject *self, PyObject *args)
+static PyObject *comm_scatter(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sdn", run_scatter);
+    return comm_run(self, args, kw, "sdn", run_scatter);
 }
 
 static enum bp_status run_send(const struct comm_call *c, struct bp_stream *s)
@@ -266,9 +303,9 @@ static enum bp_status run_send(const struct comm_call *c, struct bp_stream *s)
     return bp_comm_send(c->c->handle, s, c->src, c->rank);
 }
 
-static PyObject *comm_send(PyObject *self, PyObject *args)
+static PyObject *comm_send(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "sn", run_send);
+    return comm_run(self, args, kw, "st", run_send);
 }
 
 static enum bp_status run_recv(const struct comm_call *c, struct bp_stream *s)
@@ -276,9 +313,9 @@ static enum bp_status run_recv(const struct comm_call *c, struct bp_stream *s)
     return bp_comm_recv(c->c->handle, s, c->dst, c->rank);
 }
 
-static PyObject *comm_recv(PyObject *self, PyObject *args)
+static PyObject *comm_recv(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "dn", run_recv);
+    return comm_run(self, args, kw, "df", run_recv);
 }
 
 static enum bp_status run_barrier(const struct comm_call *c, struct bp_stream *s)
@@ -286,20 +323,21 @@ static enum bp_status run_barrier(const struct comm_call *c, struct bp_stream *s
     return bp_comm_barrier(c->c->handle, s);
 }
 
-static PyObject *comm_barrier(PyObject *self, PyObject *args)
+static PyObject *comm_barrier(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return comm_run(self, args, "", run_barrier);
+    return comm_run(self, args, kw, "", run_barrier);
 }
 
-static PyObject *comm_split(PyObject *self, PyObject *args)
+static PyObject *comm_split(PyObject *self, PyObject *args, PyObject *kw)
 {
+    static char *words[] = {"color", "key", NULL};
     struct py_comm *c = (struct py_comm *)self;
     struct bp_comm *part = NULL;
     long long color, key = 0;
     struct py_hold hold;
     enum bp_status status;
 
-    if (!PyArg_ParseTuple(args, "L|L:split", &color, &key)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "L|L:split", words, &color, &key)) return NULL;
     hold = py_lane_take(&c->lane, true);
     status = bp_comm_split(c->handle, color, key, &part);
     py_lane_leave(&hold);
@@ -341,34 +379,37 @@ static PyObject *comm_get_number(PyObject *self, void *size)
     return PyLong_FromUnsignedLong(size ? bp_comm_size(c->handle) : bp_comm_rank(c->handle));
 }
 
+#define CALL(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+
 static PyMethodDef comm_methods[] = {
-    {"all_reduce", comm_all_reduce, METH_VARARGS,
-     "all_reduce($self, src, dst, reduction='sum', /)\n--\n\ndst = the reduction of the src of all "
+    {"all_reduce", CALL(comm_all_reduce),
+     "all_reduce($self, src, dst, reduction='sum')\n--\n\ndst = the reduction of the src of all "
      "ranks."},
-    {"reduce", comm_reduce, METH_VARARGS,
-     "reduce($self, src, dst, reduction='sum', root=0, /)\n--\n\nLike all_reduce; only root gets "
+    {"reduce", CALL(comm_reduce),
+     "reduce($self, src, dst, reduction='sum', root=0)\n--\n\nLike all_reduce; only root gets "
      "the result."},
-    {"broadcast", comm_broadcast, METH_VARARGS,
-     "broadcast($self, src, dst, root=0, /)\n--\n\ndst of every rank = src of root."},
-    {"all_gather", comm_all_gather, METH_VARARGS,
-     "all_gather($self, src, dst, /)\n--\n\ndst = the src of all ranks, in rank order."},
-    {"reduce_scatter", comm_reduce_scatter, METH_VARARGS,
-     "reduce_scatter($self, src, dst, reduction='sum', /)\n--\n\ndst = the part of this rank of "
+    {"broadcast", CALL(comm_broadcast),
+     "broadcast($self, src, dst, root=0)\n--\n\ndst of every rank = src of root."},
+    {"all_gather", CALL(comm_all_gather),
+     "all_gather($self, src, dst)\n--\n\ndst = the src of all ranks, in rank order."},
+    {"reduce_scatter", CALL(comm_reduce_scatter),
+     "reduce_scatter($self, src, dst, reduction='sum')\n--\n\ndst = the part of this rank of "
      "the reduction of all src."},
-    {"all_to_all", comm_all_to_all, METH_VARARGS,
-     "all_to_all($self, src, dst, /)\n--\n\nPart j of dst = the part for this rank of the src of "
+    {"all_to_all", CALL(comm_all_to_all),
+     "all_to_all($self, src, dst)\n--\n\nPart j of dst = the part for this rank of the src of "
      "rank j."},
-    {"gather", comm_gather, METH_VARARGS,
-     "gather($self, src, dst, root=0, /)\n--\n\ndst of root = the src of all ranks."},
-    {"scatter", comm_scatter, METH_VARARGS,
-     "scatter($self, src, dst, root=0, /)\n--\n\ndst = the part of this rank of the src of root."},
-    {"send", comm_send, METH_VARARGS, "send($self, src, to, /)\n--\n\nSends src to a rank."},
-    {"recv", comm_recv, METH_VARARGS,
-     "recv($self, dst, source, /)\n--\n\nReceives dst from a rank."},
-    {"barrier", comm_barrier, METH_VARARGS,
+    {"gather", CALL(comm_gather),
+     "gather($self, src, dst, root=0)\n--\n\ndst of root = the src of all ranks."},
+    {"scatter", CALL(comm_scatter),
+     "scatter($self, src, dst, root=0)\n--\n\ndst = the part of this rank of the src of root."},
+    {"send", CALL(comm_send),
+     "send($self, src, to)\n--\n\nSends src to a rank."},
+    {"recv", CALL(comm_recv),
+     "recv($self, dst, source)\n--\n\nReceives dst from a rank."},
+    {"barrier", CALL(comm_barrier),
      "barrier($self)\n--\n\nNo rank finishes it before every rank has called it."},
-    {"split", comm_split, METH_VARARGS,
-     "split($self, color, key=0, /)\n--\n\nA new communicator of the ranks with the same color; "
+    {"split", CALL(comm_split),
+     "split($self, color, key=0)\n--\n\nA new communicator of the ranks with the same color; "
      "None for color -1."},
     {"abort", comm_abort, METH_NOARGS,
      "abort($self)\n--\n\nAborts the communicator for all ranks."},
