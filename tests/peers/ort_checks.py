@@ -394,6 +394,8 @@ def option_device(bridge):
             continue
         session = bridge.session(model, device=named, settings=settings)
         expect_close(session.run(None, {"x": random_x(3)})[0], expected(random_x(3)), f"{named}, {wanted}")
+    settings = {"ep.backplaneexecutionprovider.device": "cpu:1"}
+    expect_refused(lambda: bridge.session(model, settings=settings), "there is no device cpu:1", "there are: ", "cpu:0")
 
 
 @check

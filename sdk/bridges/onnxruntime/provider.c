@@ -2,6 +2,7 @@
 /* provider.c: makes the execution provider of a session. */
 #include "provider.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,19 @@ static struct ort_offer *offer_find(const char *name)
     return NULL;
 }
 
+/* The failure for a name that no device has, with the names that there are. */
+static struct ort_status *provider_lacks(const char *wanted)
+{
+    char list[ORT_DEVICES * 34] = "";
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < ort_factory.n_offer && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
+                              ort_factory.offer[i].name);
+    return ort_error(ORT_NOT_FOUND, "Backplane: there is no device %s; there are: %s",
+                     wanted ? wanted : "", list);
+}
+
 static struct ort_status *provider_choose(struct ort_provider *ep,
                                           const struct ort_pairs *const *facts, size_t n)
 {
@@ -67,8 +81,7 @@ static struct ort_status *provider_choose(struct ort_provider *ep,
     const struct ort_offer *of = offer_find(named);
 
     ep->offer = offer_find(wanted);
-    if (!ep->offer)
-        return ort_error(ORT_NOT_FOUND, "Backplane: there is no device %s", wanted ? wanted : "");
+    if (!ep->offer) return provider_lacks(wanted);
     if (of && of != ep->offer && of->info) /* ONNX Runtime keeps the values in its memory */
         return ort_error(ORT_INVALID_ARGUMENT, "Backplane: option device is %s, but the session "
                          "names %s, which has memory of its own: let the session name %s", wanted,
