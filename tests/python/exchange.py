@@ -243,6 +243,9 @@ def test_numpy_conversions(peer):
     same(bp.asarray(numpy.arange(6).reshape(2, 3).T).tolist(), [[0, 3], [1, 4], [2, 5]])
     same(bp.asarray([1, 2], numpy.float32).dtype, "f32")
     same(bp.ops.cast(x, to=numpy.dtype("int32")).dtype, "i32")
+    for time in (numpy.datetime64(5, "s"), numpy.timedelta64(5, "s")):
+        for copy in (None, True, False):
+            raises(TypeError, bp.asarray, time, copy=copy, has="no tensor has the dtype of")
     for array in (numpy.array(["a"]), numpy.array([1.0], numpy.longdouble), numpy.longdouble(1), numpy.array([1, None]),
                   numpy.array([1], "M8[s]")):
         raises(TypeError, bp.asarray, array, has="astype()")

@@ -129,6 +129,14 @@ static PyObject *tensor_of_array(struct py_state *state, PyObject *what, PyObjec
     return result;
 }
 
+/* Whether a number of numpy is a date or a duration, which numpy lends as 8 bytes. */
+static bool number_is_time(PyObject *what)
+{
+    char letter = py_kind_letter(what);
+
+    return letter == 'M' || letter == 'm';
+}
+
 PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, PyObject *device,
                          enum py_share share)
 {
@@ -140,6 +148,11 @@ PyObject *py_tensor_from(struct py_state *state, PyObject *what, uint32_t like, 
         return py_tensor_of_list(state, what, like, device);
     dlpack = PyObject_HasAttrString(what, "__dlpack__");
     array = dlpack || PyObject_HasAttrString(what, "astype");
+    if (array && !dlpack && number_is_time(what)) {
+        PyErr_Format(PyExc_TypeError, "no tensor has the dtype of %R: convert it with astype()",
+                     what);
+        return NULL;
+    }
     if (PyObject_CheckBuffer(what)) {
         result = tensor_of_buffer(state, what, device, share);
         if (result || !array) return result;

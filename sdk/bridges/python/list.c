@@ -53,22 +53,26 @@ static int elements_shape(struct elements *e, PyObject *what)
     return 0;
 }
 
-/* The kind of a number of numpy, which its dtype states by a letter: 0 bool, 3 complex; -1: another
- * one, or no number of numpy. */
-static int element_kind_stated(PyObject *item)
+char py_kind_letter(PyObject *item)
 {
     PyObject *dtype = PyObject_GetAttrString(item, "dtype");
     PyObject *kind = dtype ? PyObject_GetAttrString(dtype, "kind") : NULL;
-    int result = -1;
+    Py_UCS4 letter = 0;
 
     PyErr_Clear();
-    if (kind && PyUnicode_Check(kind) && PyUnicode_GetLength(kind) == 1) {
-        Py_UCS4 letter = PyUnicode_ReadChar(kind, 0);
-        result = letter == 'b' ? 0 : letter == 'c' ? 3 : -1;
-    }
+    if (kind && PyUnicode_Check(kind) && PyUnicode_GetLength(kind) == 1)
+        letter = PyUnicode_ReadChar(kind, 0);
     Py_XDECREF(dtype);
     Py_XDECREF(kind);
-    return result;
+    return letter < 128 ? (char)letter : 0;
+}
+
+/* The kind of a number of numpy: 0 bool, 3 complex; -1: another one, or no number of numpy. */
+static int element_kind_stated(PyObject *item)
+{
+    char letter = py_kind_letter(item);
+
+    return letter == 'b' ? 0 : letter == 'c' ? 3 : -1;
 }
 
 static int element_kind(PyObject *item)

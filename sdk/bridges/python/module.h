@@ -238,6 +238,8 @@ PyObject *py_empty(PyObject *module, PyObject *args, PyObject *kw);
 /* Makes a tensor of a number or of nested sequences of numbers. */
 PyObject *py_tensor_of_list(struct py_state *state, PyObject *what, uint32_t like,
                             PyObject *device);
+/* The letter by which an array or a number of numpy states its kind, as 'f'; 0: it is neither. */
+char py_kind_letter(PyObject *item);
 
 /* ---- dlpack.c ---- */
 PyObject *py_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
