@@ -287,6 +287,9 @@ def test_a_model_takes_and_returns_arrays_of_numpy(peer):
         same([type(y), y.dtype.name, y.argmax(), y.tolist()], [numpy.ndarray, "float32", 3, [1, 2, 3, 4]])
     y += 1  # memory of its own
     same(model.run(None, {"x": x})[0].tolist(), [1, 2, 3, 4])
+    raises(TypeError, model.run, None, {"x": x}, object(), has="run_options")
+    raises(TypeError, model.run, None, {"x": x}, run_options=object(), has="run_options")
+    same(model.run(None, {"x": x}, None)[0].tolist(), [1, 2, 3, 4])
     for feeds in ({"x": bp.asarray(x)}, [x.tolist()]):
         y, = model.run(None, feeds)
         same([type(y), y.tolist()], [bp.Tensor, [1, 2, 3, 4]])

@@ -140,7 +140,8 @@ def test_programs_are_saved_and_loaded():
     graph = bp.Graph()
     graph.output(ops.relu(graph.input("x", (4,)) + bp.asarray([1.0] * 4).freeze()))
     program = bp.Program(graph)
-    raises(bp.NotReadyError, program.launches)
+    raises(bp.NotReadyError, program.launches, has="the program is not compiled: call compile()")
+    raises(bp.NotReadyError, program.save, "unused", has="the program is not compiled: call compile()")
     program.compile()
     assert program.launches()[0][1] in ("fused", "add"), program.launches()
     with tempfile.TemporaryDirectory() as folder:

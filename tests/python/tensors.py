@@ -46,6 +46,7 @@ def test_numbers_that_do_not_fit_are_refused():
     raises(OverflowError, bp.asarray, [2**63, -1], "u64")
     same([bp.asarray([2**63, 1], "f64").tolist(), bp.asarray(2**63, "u64").item()], [[2.0**63, 1.0], 2**63])
     raises(TypeError, bp.asarray, 1.5, "i32", has="a float is no number for a tensor of i32")
+    raises(TypeError, bp.asarray, [bp.asarray([1.0, 2.0])] * 2, has="ops.stack")
     raises(TypeError, bp.asarray, 1j, "f32")
     raises(ValueError, bp.asarray, [[1, 2], [3]], has="different lengths")
     raises(TypeError, bp.asarray, "text")

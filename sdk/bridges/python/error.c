@@ -75,10 +75,16 @@ int py_errors_init(struct py_state *state, PyObject *module)
 PyObject *py_fail(struct py_state *state, enum bp_status status)
 {
     const char *message = bp_error_message();
+
+    if (!*message || status == BP_ERR_NOT_READY) message = bp_status_text(status);
+    return py_fail_with(state, status, message);
+}
+
+PyObject *py_fail_with(struct py_state *state, enum bp_status status, const char *message)
+{
     PyObject *type = (size_t)status < PY_STATUS_COUNT ? state->error_of[status] : NULL;
     PyObject *text, *error, *number, *name;
 
-    if (!*message || status == BP_ERR_NOT_READY) message = bp_status_text(status);
     if (!type) type = state->error;
     text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
     error = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;

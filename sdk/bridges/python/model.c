@@ -274,21 +274,28 @@ static PyObject *model_results(struct py_model *m, PyObject *names, struct bp_te
     return list;
 }
 
+/* ONNX Runtime's InferenceSession has run_options as its third argument. */
+static int model_refuse(PyObject *options)
+{
+    if (options != Py_None) PyErr_SetString(PyExc_TypeError, "run() has no run_options: pass None");
+    return options == Py_None ? 0 : -1;
+}
+
 static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kw)
 {
-    static char *words[] = {"output_names", "input_feed", NULL};
+    static char *words[] = {"output_names", "input_feed", "run_options", NULL};
     struct py_model *m = (struct py_model *)self;
     size_t n_in = (size_t)PyList_Size(m->inputs), n_out = (size_t)PyList_Size(m->outputs);
     struct bp_tensor **at = calloc(n_in + n_out + 1, sizeof *at);
     uint8_t *want = calloc(n_out + 1, 1);
     struct py_lane *lane = py_lane_of(m->state, m->device);
-    PyObject *names, *feeds, *kept = NULL, *list = NULL;
+    PyObject *names, *feeds, *options = Py_None, *kept = NULL, *list = NULL;
     struct py_hold hold;
     enum bp_status status;
 
     if (!at || !want) PyErr_NoMemory();
-    else if (PyArg_ParseTupleAndKeywords(args, kw, "OO:run", words, &names, &feeds) &&
-             !model_want(m, names, want))
+    else if (PyArg_ParseTupleAndKeywords(args, kw, "OO|O:run", words, &names, &feeds, &options) &&
+             !model_refuse(options) && !model_want(m, names, want))
         kept = model_feeds(m, feeds, at);
     if (kept) {
         hold = py_lane_take(lane, true);
@@ -414,9 +421,9 @@ static PyObject *model_get_device(PyObject *self, void *unused)
 
 static PyMethodDef model_methods[] = {
     {"run", (PyCFunction)(void (*)(void))model_run, METH_VARARGS | METH_KEYWORDS,
-     "run($self, output_names, input_feed)\n--\n\nRuns the model with a dict of inputs by name, or "
-     "a sequence of all inputs. Returns a list of the named outputs, None: of all. They are arrays "
-     "if inputs are arrays of numpy and none is a Tensor, else tensors."},
+     "run($self, output_names, input_feed, run_options=None)\n--\n\nRuns the model with a dict of "
+     "inputs by name, or a sequence of all inputs. Returns a list of the named outputs, None: of "
+     "all. They are arrays if inputs are arrays of numpy and none is a Tensor, else tensors."},
     {"get_inputs", model_get_inputs, METH_NOARGS,
      "get_inputs($self)\n--\n\nThe inputs, with name, type and shape."},
     {"get_outputs", model_get_outputs, METH_NOARGS,

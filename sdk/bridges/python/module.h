@@ -98,6 +98,8 @@ struct py_hold {
 int py_errors_init(struct py_state *state, PyObject *module);
 /* Raises the exception of a status with the thread's message; returns NULL. */
 PyObject *py_fail(struct py_state *state, enum bp_status status);
+/* With this message in place of the library's. */
+PyObject *py_fail_with(struct py_state *state, enum bp_status status, const char *message);
 
 /* ---- lane.c ---- */
 int py_lane_init(struct py_lane *lane, struct bp_stream *stream);

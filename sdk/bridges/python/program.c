@@ -84,9 +84,15 @@ static PyObject *pyprogram_run(PyObject *self, PyObject *args, PyObject *kw)
     return py_run_with(&run, args, kw);
 }
 
+static PyObject *program_fail(struct py_program *p, enum bp_status status)
+{
+    if (status != BP_ERR_NOT_READY) return py_fail(p->state, status);
+    return py_fail_with(p->state, status, "the program is not compiled: call compile()");
+}
+
 static PyObject *program_result(struct py_program *p, enum bp_status status)
 {
-    if (status) return py_fail(p->state, status);
+    if (status) return program_fail(p, status);
     Py_RETURN_NONE;
 }
 
@@ -165,7 +171,7 @@ static PyObject *program_launches(PyObject *self, PyObject *unused)
     }
     if (!status || status == BP_ERR_NOT_FOUND) return list;
     Py_XDECREF(list);
-    return py_fail(p->state, status);
+    return program_fail(p, status);
 }
 
 static PyMethodDef program_methods[] = {

@@ -97,7 +97,7 @@ def empty_list(shape):
 
 def to_item(tensor):
     if tensor.size != 1:
-        raise TypeError(f"a tensor of {tensor.size} elements is no single number")
+        raise TypeError(f"a tensor of {tensor.size} elements is no single number; ops.stack makes one tensor of several")
     return flat_list(tensor)[0]
 
 
