@@ -234,6 +234,7 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     pthread_mutex_init(&d->lock, NULL);
     xpu_programs_init(d);
     pthread_mutex_init(&d->fused_lock, NULL);
+    pthread_mutex_init(&d->kept_lock, NULL);
     status = xpu_stream_create(self, d->number, &common);
     if (status) {
         xpu_fused_finish(d);

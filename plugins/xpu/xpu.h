@@ -95,6 +95,8 @@ struct xpu_device {
     struct xpu_program program[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     pthread_mutex_t fused_lock;
     struct xpu_fused *fused;      /* list of the kernels of `fused`: fused.h */
+    pthread_mutex_t kept_lock;
+    struct portable_kept *kept;   /* list of packed constants: kept.c */
 };
 
 /* An instance. Constant after create, except for the number of released buffers. */

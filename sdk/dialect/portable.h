@@ -134,6 +134,53 @@ static inline enum bp_status portable_needs(struct bp_plan *out, int64_t bytes)
     return BP_OK;
 }
 
+/* A constant input that plans keep on the device as a packing entry wrote it. A plugin with
+ * -DPORTABLE_KEEPS provides these functions; without it, every launch packs. A plan of the portable
+ * kernels is NULL or such an input.
+ *
+ * portable_keep runs `pack` with new memory of `bytes` as the operand before all others, and waits
+ * for its end. `pack` has input number `input` as its only operand; calls with equal
+ * entries, types, arguments and counts share the result for one constant, so arguments that the
+ * entry does not use must be 0. *out_bytes: the memory that this call took, 0 if it found the
+ * result of an earlier one. NULL: the input is not constant, or there is no memory. */
+struct portable_kept;
+#ifdef PORTABLE_KEEPS
+struct portable_kept *portable_keep(void *self, const struct bp_prep *prep, uint32_t input,
+                                    const struct portable *pack, size_t bytes,
+                                    uint64_t *out_bytes);
+uint32_t portable_kept_input(const struct portable_kept *kept);
+void portable_kept_append(struct portable *p, const struct portable_kept *kept); /* as operand */
+void portable_kept_destroy(void *self, const struct bp_kernel *row, void *kept);
+#else
+static inline struct portable_kept *portable_keep(void *self, const struct bp_prep *prep,
+                                                  uint32_t input, const struct portable *pack,
+                                                  size_t bytes, uint64_t *out_bytes)
+{
+    (void)self, (void)prep, (void)input, (void)pack, (void)bytes, (void)out_bytes;
+    return NULL;
+}
+static inline uint32_t portable_kept_input(const struct portable_kept *kept)
+{
+    (void)kept;
+    return UINT32_MAX;
+}
+static inline void portable_kept_append(struct portable *p, const struct portable_kept *kept)
+{
+    (void)p, (void)kept;
+}
+#endif
+
+/* The prepare function of a row that may keep an input returns this. */
+static inline enum bp_status portable_needs_kept(struct bp_plan *out, int64_t bytes,
+                                                 struct portable_kept *kept, uint64_t kept_bytes)
+{
+    if (kept) {
+        BP_SET(out, plan, (void *)kept);
+        BP_SET(out, bytes, kept_bytes);
+    }
+    return portable_needs(out, bytes);
+}
+
 /* The launch functions that rows name, one declaration each. */
 #define ROW(op, launch, number, T, U, I, R, flags) \
     enum bp_status portable_##launch(const struct bp_launch *launch_);

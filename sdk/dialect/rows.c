@@ -15,6 +15,8 @@
  *   OWN_ROW_PLANNED(op, variant, function, plan, end, T, U, I, R, flags)
  *         the same with prepare and plan_destroy
  *
+ * A plugin that provides portable_keep (portable.h) is built with -DPORTABLE_KEEPS.
+ *
  * A plugin some of whose devices cannot run all rows is built with -DPORTABLE_USABLE: the core then
  * calls portable_usable for the machine, and portable_accepts, before a row's own prepare, for the
  * device. */
@@ -31,6 +33,13 @@ static plan_function prepare_accepted;
 #define PREPARE(plan) plan
 #endif
 
+#ifdef PORTABLE_KEEPS
+#define DESTROY(plan) \
+    .plan_destroy = _Generic((plan), plan_function *: portable_kept_destroy, default: NULL),
+#else
+#define DESTROY(plan)
+#endif
+
 static const struct bp_kernel rows[] = {
 #ifdef PORTABLE_LIBRARIES
 #define LIBRARY_ROW(operator, variant, function, plan, end, number, T, set) \
@@ -41,7 +50,7 @@ static const struct bp_kernel rows[] = {
 #endif
 #define PORTABLE_ROW(operator, variant, function, plan, number, T, U, I, R, set) \
     {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator #variant, .types = {T, U, I, R}, \
-     .flags = (set), .launch = function, ACCEPTS .prepare = PREPARE(plan)},
+     .flags = (set), .launch = function, ACCEPTS .prepare = PREPARE(plan), DESTROY(plan)},
 #include "rows.def"
 #ifdef PORTABLE_OWN
 #define OWN_ROW(operator, variant, function, T, U, I, R, set) \

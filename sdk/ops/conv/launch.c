@@ -18,10 +18,12 @@ struct cut {
     bool blocks;                       /* true: blocks; false: tiles */
     int64_t rows, columns, depth;      /* of a panel; depth is k rounded up to whole steps */
     int64_t panels_a, panels, at_once; /* panels of columns: all, and those packed at a time */
-    int64_t at_image, bytes;
+    int64_t bytes_a, at_image, bytes;
 };
 
-static struct cut cut_of(void *self, uint32_t device, const struct conv_product *p, uint32_t dtype)
+/* kept: the panels of a are not in the workspace. */
+static struct cut cut_of(void *self, uint32_t device, const struct conv_product *p, uint32_t dtype,
+                         bool kept)
 {
     bool blocks = p->m >= BLOCK / 2 && p->n >= BLOCK / 2 && portable_has_blocks(self, device);
     int64_t step = blocks ? BLOCK_STEP : 1, size = dtype == BP_F64 ? 8 : 4, panel;
@@ -35,7 +37,8 @@ static struct cut cut_of(void *self, uint32_t device, const struct conv_product 
     c.at_once = (blocks ? slice_blocks : slice) / panel;
     if (c.at_once < 1) c.at_once = 1;
     if (c.at_once > c.panels) c.at_once = c.panels;
-    c.at_image = (p->groups * c.panels_a * c.depth * c.rows * size + 63) / 64 * 64;
+    c.bytes_a = p->groups * c.panels_a * c.depth * c.rows * size;
+    c.at_image = kept ? 0 : (c.bytes_a + 63) / 64 * 64;
     c.bytes = c.at_image + c.at_once * panel;
     return c;
 }
@@ -45,17 +48,6 @@ static bool is_tiled(const struct conv_product *p)
 {
     return p->k > 0 && p->m >= TILE_ROWS / 2 && p->n >= TILE_COLUMNS / 2 &&
            (double)p->m * (double)p->n * (double)p->k >= 4096;
-}
-
-enum bp_status portable_conv_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
-{
-    struct conv_product p;
-
-    if (!prep->out[0]->count) return portable_needs(out, 0);
-    conv_product_init(&p, (enum conv_kind)portable_number(prep->kernel), prep->in, prep->n_in,
-                      prep->out, prep->attrs);
-    if (!is_tiled(&p)) return portable_needs(out, 0);
-    return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
 }
 
 /* Returns the elements from k to k + 1 in a if that distance is constant; else 0. */
@@ -72,15 +64,69 @@ static int64_t linear_step(const struct conv_grid *grid)
     return step;
 }
 
-static enum bp_status pack_a(const struct bp_launch *launch, const struct conv_product *product,
-                             const struct conv_views *v, const struct cut *cut)
+/* Describes the packing of a, by the parts of the product that it depends on. */
+static struct conv_pack_a_args pack_a_args(const struct conv_product *product,
+                                           const struct cut *cut)
 {
-    struct conv_pack_a_args args = {*product, cut->panels_a, cut->rows / TILE_ROWS, cut->depth,
-                                    linear_step(&product->a_k)};
-    struct portable p = PORTABLE(conv, conv_pack_a, portable_type(v->a->dtype), args,
-                                 product->groups * cut->panels_a * args.pieces * cut->depth,
-                                 TILE_ROWS);
+    return (struct conv_pack_a_args){
+        .p = {.m = product->m, .k = product->k, .groups = product->groups,
+              .a_group = product->a_group, .a_row = product->a_row, .a_k = product->a_k},
+        .panels = cut->panels_a, .pieces = cut->rows / TILE_ROWS, .depth = cut->depth,
+        .linear = linear_step(&product->a_k)};
+}
 
+static struct portable pack_a(const struct conv_pack_a_args *args, uint32_t dtype)
+{
+    return (struct portable)PORTABLE(conv, conv_pack_a, portable_type(dtype), *args,
+                                     args->p.groups * args->panels * args->pieces * args->depth,
+                                     TILE_ROWS);
+}
+
+/* Keeps a if it is constant. */
+static struct portable_kept *keep_a(void *self, const struct bp_prep *prep,
+                                    const struct conv_product *product, const struct bp_view *a,
+                                    const struct cut *cut, uint64_t *out_bytes)
+{
+    struct conv_pack_a_args args = pack_a_args(product, cut);
+    struct portable pack = pack_a(&args, a->dtype);
+
+    for (uint32_t i = 0; i < prep->n_in; i++)
+        if (prep->in[i] == a)
+            return portable_keep(self, prep, i, &pack, (size_t)cut->bytes_a, out_bytes);
+    return NULL;
+}
+
+static enum bp_status conv_prepare(void *self, const struct bp_prep *prep, enum conv_kind kind,
+                                   struct bp_plan *out)
+{
+    uint32_t dtype = prep->in[0]->dtype;
+    struct portable_kept *kept;
+    struct conv_product p;
+    struct conv_views v;
+    struct cut cut;
+    uint64_t bytes;
+
+    if (!prep->out[0]->count) return portable_needs(out, 0);
+    v = conv_product_init(&p, kind, prep->in, prep->n_in, prep->out, prep->attrs);
+    if (!is_tiled(&p)) return portable_needs(out, 0);
+    cut = cut_of(self, prep->device, &p, dtype, false);
+    kept = keep_a(self, prep, &p, v.a, &cut, &bytes);
+    return portable_needs_kept(out, cut.bytes - (kept ? cut.at_image : 0), kept, bytes);
+}
+
+enum bp_status portable_conv_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    return conv_prepare(self, prep, (enum conv_kind)portable_number(prep->kernel), out);
+}
+
+/* Packs a, if no plan keeps it. */
+static enum bp_status conv_pack(const struct bp_launch *launch, const struct conv_product *product,
+                                const struct conv_views *v, const struct cut *cut)
+{
+    struct conv_pack_a_args args = pack_a_args(product, cut);
+    struct portable p = pack_a(&args, v->a->dtype);
+
+    if (launch->plan) return BP_OK;
     portable_workspace(&p, launch, 0);
     portable_view(&p, v->a);
     return portable_run(launch, &p);
@@ -122,7 +168,8 @@ static enum bp_status conv_columns(const struct bp_launch *launch,
     status = portable_run(launch, &pack);
     if (status) return status;
     portable_view(&p, v->c);
-    portable_workspace(&p, launch, 0);
+    if (launch->plan) portable_kept_append(&p, launch->plan);
+    else portable_workspace(&p, launch, 0);
     portable_workspace(&p, launch, (size_t)cut->at_image);
     portable_view(&p, v->bias);
     if (end) portable_view(&p, v->residual);
@@ -132,8 +179,8 @@ static enum bp_status conv_columns(const struct bp_launch *launch,
 static enum bp_status conv_tiled(const struct bp_launch *launch, const struct conv_product *product,
                                  const struct conv_views *v, const struct conv_epilogue *end)
 {
-    struct cut cut = cut_of(launch->self, launch->device, product, v->a->dtype);
-    enum bp_status status = pack_a(launch, product, v, &cut);
+    struct cut cut = cut_of(launch->self, launch->device, product, v->a->dtype, launch->plan);
+    enum bp_status status = conv_pack(launch, product, v, &cut);
 
     for (int64_t first = 0; first < cut.panels && !status; first += cut.at_once) {
         int64_t rest = cut.panels - first;
@@ -168,13 +215,8 @@ enum bp_status portable_conv(const struct bp_launch *launch)
 enum bp_status portable_conv_fused_prepare(void *self, const struct bp_prep *prep,
                                            struct bp_plan *out)
 {
-    struct conv_product p;
-
     if (portable_has_blocks(self, prep->device)) return BP_ERR_UNSUPPORTED;
-    if (!prep->out[0]->count) return portable_needs(out, 0);
-    conv_product_init(&p, CONV_FORWARD, prep->in, prep->n_in, prep->out, prep->attrs);
-    if (!is_tiled(&p)) return portable_needs(out, 0);
-    return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
+    return conv_prepare(self, prep, CONV_FORWARD, out);
 }
 
 _Static_assert((int)CONV_SOFTPLUS == (int)BP_ACTIVATION_SOFTPLUS &&

@@ -65,6 +65,11 @@ static struct side matmul_side_of(const struct matmul_args *of, int operand, uin
                               .depth = (of->k + step - 1) / step * step}};
 
     for (int i = 0; i < of->rank; i++) s.many |= of->stride[operand][i] != 0 && of->shape[i] > 1;
+    if (!s.many) { /* only this operand counts: calls with other batches share the result */
+        s.args.of = (struct matmul_args){.k = of->k};
+        s.args.of.row[operand] = of->row[operand];
+        s.args.of.column[operand] = of->column[operand];
+    }
     s.count = (s.many ? matmul_batches(of) : 1) * s.args.panels * s.args.depth * s.args.pieces;
     s.bytes = (size_t)(s.count * wide) * (dtype == BP_F64 ? 8 : 4);
     return s;
@@ -85,28 +90,68 @@ static bool is_blocked(void *self, uint32_t device, const struct matmul_args *a)
     return a->m >= BLOCK / 2 && a->n >= BLOCK / 2 && portable_has_blocks(self, device);
 }
 
+static struct portable matmul_pack(const struct side *side, uint32_t dtype)
+{
+    return (struct portable)PORTABLE(matmul, matmul_pack, portable_type(dtype), side->args,
+                                     side->count, (double)side->args.wide);
+}
+
+/* Keeps b or, if b is not constant, a. */
+static struct portable_kept *matmul_keep(void *self, const struct bp_prep *prep,
+                                         const struct side *a, const struct side *b,
+                                         uint64_t *out_bytes)
+{
+    struct portable pack_a = matmul_pack(a, prep->in[0]->dtype),
+                    pack_b = matmul_pack(b, prep->in[1]->dtype);
+    struct portable_kept *kept = portable_keep(self, prep, 1, &pack_b, b->bytes, out_bytes);
+
+    return kept ? kept : portable_keep(self, prep, 0, &pack_a, a->bytes, out_bytes);
+}
+
+/* The bytes of a that lie in the workspace before those of b. */
+static size_t matmul_at_b(const struct side *a, const struct portable_kept *kept)
+{
+    return kept && portable_kept_input(kept) == 0 ? 0 : (a->bytes + 63) / 64 * 64;
+}
+
 enum bp_status portable_matmul_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     uint32_t dtype = prep->in[0]->dtype;
-    struct matmul_args a = matmul_of_row(prep->in, prep->out[0], prep->attrs);
+    struct matmul_args of = matmul_of_row(prep->in, prep->out[0], prep->attrs);
+    bool blocks = is_blocked(self, prep->device, &of), keeps_b;
+    struct portable_kept *kept;
+    struct side a, b;
+    uint64_t bytes;
 
-    bool blocks = is_blocked(self, prep->device, &a);
-
-    if (!is_tiled(&a, dtype)) return portable_needs(out, 0);
-    return portable_needs(out, (int64_t)(matmul_side_of(&a, MATMUL_A, dtype, blocks).bytes + 64 +
-                                         matmul_side_of(&a, MATMUL_B, dtype, blocks).bytes));
+    if (!is_tiled(&of, dtype)) return portable_needs(out, 0);
+    a = matmul_side_of(&of, MATMUL_A, dtype, blocks);
+    b = matmul_side_of(&of, MATMUL_B, dtype, blocks);
+    kept = matmul_keep(self, prep, &a, &b, &bytes);
+    keeps_b = kept && portable_kept_input(kept) == 1;
+    return portable_needs_kept(
+        out, (int64_t)(matmul_at_b(&a, kept) + (keeps_b ? 0 : b.bytes)), kept, bytes);
 }
 
+/* Packs an operand into the workspace, if no plan keeps it. */
 static enum bp_status matmul_pack_operand(const struct bp_launch *launch, const struct side *side,
                                           size_t offset)
 {
-    const struct bp_view *from = launch->in[side->args.operand - MATMUL_A];
-    struct portable p = PORTABLE(matmul, matmul_pack, portable_type(from->dtype), side->args,
-                                 side->count, (double)side->args.wide);
+    uint32_t input = (uint32_t)(side->args.operand - MATMUL_A);
+    struct portable p = matmul_pack(side, launch->in[input]->dtype);
 
+    if (launch->plan && portable_kept_input(launch->plan) == input) return BP_OK;
     portable_workspace(&p, launch, offset);
-    portable_view(&p, from);
+    portable_view(&p, launch->in[input]);
     return portable_run(launch, &p);
+}
+
+static void matmul_append(struct portable *p, const struct bp_launch *launch, uint32_t input,
+                          size_t offset)
+{
+    const struct portable_kept *kept = launch->plan;
+
+    if (kept && portable_kept_input(kept) == input) portable_kept_append(p, kept);
+    else portable_workspace(p, launch, offset);
 }
 
 static enum bp_status matmul_tiled(const struct bp_launch *launch, const struct matmul_args *of)
@@ -117,7 +162,7 @@ static enum bp_status matmul_tiled(const struct bp_launch *launch, const struct 
                 b = matmul_side_of(of, MATMUL_B, dtype, blocks);
     struct matmul_tiles_args args = {
         *of, {0, a.args.panels, b.args.panels}, {0, a.many, b.many}, a.args.depth};
-    size_t at_b = (a.bytes + 63) / 64 * 64;
+    size_t at_b = matmul_at_b(&a, launch->plan);
     int64_t count = matmul_batches(of) * a.args.panels * b.args.panels;
     struct portable p = PORTABLE(matmul, matmul_tiles, portable_type(dtype), args, count,
                                  8.0 * (double)of->k);
@@ -128,8 +173,8 @@ static enum bp_status matmul_tiled(const struct bp_launch *launch, const struct 
                                       (double)BLOCK * (double)of->k);
     if (status || (status = matmul_pack_operand(launch, &b, at_b))) return status;
     portable_view(&p, launch->out[0]);
-    portable_workspace(&p, launch, 0);
-    portable_workspace(&p, launch, at_b);
+    matmul_append(&p, launch, 0, 0);
+    matmul_append(&p, launch, 1, at_b);
     return portable_run(launch, &p);
 }
 
