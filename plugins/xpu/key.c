@@ -4,6 +4,7 @@
 #include "sources.h"
 #include "xpu.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Appends a value that the driver reports: its beginning, and a hash of the whole value. */
@@ -54,6 +55,15 @@ static void append_uuid(struct xpu_key *key, const struct xpu_device *d)
                                         "%02x", uuid[i]);
 }
 
+/* Appends the flags that PoCL adds to all options: with -cl-opt-disable kernels are up to eight
+ * times slower. */
+static void append_environment(struct xpu_key *key)
+{
+    const char *flags = secure_getenv("POCL_EXTRA_BUILD_FLAGS");
+
+    if (flags && *flags) key_append(key, flags, strlen(flags));
+}
+
 struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source *source,
                              const char *options)
 {
@@ -72,5 +82,6 @@ struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source
     append_platform(&key, d, CL_PLATFORM_NAME);
     append_platform(&key, d, CL_PLATFORM_VERSION);
     append_uuid(&key, d);
+    append_environment(&key);
     return key;
 }

@@ -182,7 +182,7 @@ void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel);
 /* key.c: builds a key from all that a program compiled with these options depends on. */
 struct xpu_key {
     uint32_t size;
-    char text[1536]; /* longest: 6 times 142, options, two hashes, a UUID */
+    char text[1536]; /* longest: 7 times 142, options, two hashes, a UUID */
 };
 struct xpu_key xpu_cache_key(const struct xpu_device *device, const struct xpu_source *source,
                              const char *options);

@@ -25,7 +25,7 @@ def line_of(title, measured, text):
 def both(peer, folder):
     """{side: server}: a program, and node by node."""
     plugins = os.pathsep.join(os.path.join(peer.build, "plugins", name) for name in ("cpu", "xpu"))
-    # Programs of its own: those that the tests left in the build's folder were up to eight times slower.
+    # Programs of its own: the tests compile theirs without optimisation.
     opencl = {**peer.opencl(), "BP_PLUGIN_PATH": plugins, "BP_XPU_CACHE": os.path.join(folder, "opencl-programs")}
     sides = {"ours": turns.Server(peer, "ours", folder, 2, "xpu:0", opencl),
              "theirs": turns.Server(peer, "nodes", folder, 2, "xpu:0", {**opencl, "BP_PASSES": "uncompiled"})}
