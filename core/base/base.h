@@ -7,6 +7,7 @@
 #include <backplane/backplane.h>
 #include <backplane/capture.h>
 #include <backplane/ccl.h>
+#include <backplane/engine.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <pthread.h>

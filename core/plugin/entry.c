@@ -71,6 +71,7 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     entry->runtime = (struct bp_runtime){0};
     entry->captures = (struct bp_captures){0};
     entry->ccl = (struct bp_ccl){0};
+    entry->engines = (struct bp_engines){0};
 }
 
 void bp_plugin_destroy_instance(struct bp_plugin_entry *entry)

@@ -340,6 +340,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_VERSION, bp_table_runtime},
         {BP_STEP_VERSION, bp_table_captures},
         {BP_STEP_VERSION, bp_table_ccl},
+        {BP_STEP_VERSION, bp_table_engines},
         {BP_STEP_VERSION, bp_table_kernels},
         {BP_STEP_VERSION, bp_table_operators},
         {BP_STEP_CREATE, load_create},

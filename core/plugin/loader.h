@@ -134,6 +134,7 @@ bool bp_table_manifest(struct bp_load *load); /* whether plugin and manifest agr
 bool bp_table_runtime(struct bp_load *load);
 bool bp_table_captures(struct bp_load *load);
 bool bp_table_ccl(struct bp_load *load);
+bool bp_table_engines(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
 

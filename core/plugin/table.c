@@ -312,6 +312,60 @@ bool bp_table_ccl(struct bp_load *load)
                      missing);
 }
 
+/* Checks the operators that an engine knows. */
+static bool check_known(struct bp_load *load, const struct bp_engines *e)
+{
+    struct bp_quote quote;
+
+    if (!e->known || !e->n_known || e->n_known > MAX_ROWS ||
+        e->known_stride < END(bp_engine_op, out_known) || e->known_stride > MAX_TABLE ||
+        e->known_stride % sizeof(void *))
+        return bp_broken(
+            &load->why, table_library(load),
+            "the operators that its engine knows cannot be walked: expected known, n_known 1 to "
+            "%d, known_stride %zu to %d, got %s, %zu, %zu; set known_stride to "
+            "sizeof(struct bp_engine_op)",
+            MAX_ROWS, sizeof(struct bp_engine_op), MAX_TABLE, e->known ? "known" : "NULL",
+            e->n_known, e->known_stride);
+    for (size_t i = 0; i < e->n_known; i++) {
+        const struct bp_engine_op *op =
+            BP_ROW(struct bp_engine_op, e->known, e->known_stride, i);
+        if (!op->op || !*op->op)
+            return bp_broken(&load->why, table_library(load),
+                             "operator %zu that its engine knows has no name: expected op, got "
+                             "%s; fill it in",
+                             i, bp_quote(&quote, op->op));
+    }
+    return true;
+}
+
+bool bp_table_engines(struct bp_load *load)
+{
+    static const struct callback required[] = {
+        CALLBACK(bp_engines, claim), CALLBACK(bp_engines, compile), CALLBACK(bp_engines, run),
+        CALLBACK(bp_engines, engine_destroy),
+    };
+    static const struct callback contexts[] = {
+        CALLBACK(bp_engines, context_create), CALLBACK(bp_engines, context_destroy),
+    };
+    struct bp_plugin_entry *entry = load->entry;
+    const char *missing;
+
+    if (!entry->plugin.engines) return true;
+    if (!copy_table(load, "bp_engines", entry->plugin.engines, END(bp_engines, engine_destroy),
+                    &entry->engines, sizeof entry->engines))
+        return false;
+    entry->plugin.engines = &entry->engines;
+    missing = find_callback(&entry->engines, required, sizeof required / sizeof *required, false);
+    if (missing)
+        return bp_broken(&load->why, table_library(load),
+                         "a required callback of engines is missing: expected %s, got NULL; write "
+                         "it, or leave engines out",
+                         missing);
+    return check_known(load, &entry->engines) &&
+           check_group(load, &entry->engines, contexts, sizeof contexts / sizeof *contexts);
+}
+
 static int compare_names(const void *a, const void *b)
 {
     const struct bp_kernel *const *x = a, *const *y = b;

@@ -5,6 +5,7 @@
 
 #include <backplane/ccl.h>
 #include <backplane/capture.h>
+#include <backplane/engine.h>
 #include <string.h>
 
 /* Interfaces whose functions no test calls. */
@@ -71,6 +72,34 @@ static struct bp_ccl ccl = {
     .all_gather = tables_collective, .reduce_scatter = tables_collective, .send = tables_collective,
     .recv = tables_collective, .group_begin = tables_group, .group_end = tables_group};
 
+static enum bp_status tables_claim(void *self, const struct bp_graph_data *graph,
+                                   struct bp_claim *out)
+{
+    return BP_OK;
+}
+
+static enum bp_status tables_compile(void *self, const struct bp_engine_compile *compile,
+                                     struct bp_engine_compiled *out)
+{
+    return BP_ERR_UNSUPPORTED;
+}
+
+static enum bp_status tables_run(const struct bp_engine_run *run)
+{
+    return BP_ERR_UNSUPPORTED;
+}
+
+static enum bp_status context_create(void *self, uint32_t device, void *engine, void **out_context)
+{
+    return BP_ERR_UNSUPPORTED;
+}
+
+static struct bp_engine_op known = {.op = "add", .in_known = 2, .out_known = 1};
+static struct bp_engines engines = {.size = sizeof engines, .known = &known, .n_known = 1,
+                                    .known_stride = sizeof known, .claim = tables_claim,
+                                    .compile = tables_compile, .run = tables_run,
+                                    .engine_destroy = stream_end};
+
 /* Cuts a struct off at a field. The bytes from the field on, which a shorter table does not have,
  * become garbage rather than NULL. */
 #define SHORTEN(object, field) \
@@ -98,6 +127,20 @@ static void spoil_ids(struct bp_plugin *plugin)
     if (tables_is("long_ids")) ccl.unique_id = NULL; /* the core must not call it */
     if (!tables_is("short_ccl") && !tables_is("half_ids")) ccl.unique_id_long = unique_id_long;
     plugin->ccl = &ccl;
+}
+
+/* An engine that claims nothing, and wrong ones. short_engines: as of ABI 0.9, without save. */
+static void spoil_engines(struct bp_plugin *plugin)
+{
+    if (tables_is("short_engines")) SHORTEN(engines, context_create);
+    else if (tables_is("half_engines")) engines.compile = NULL;
+    else if (tables_is("half_contexts")) engines.context_create = context_create;
+    else if (tables_is("tiny_engines")) engines.size = 24;
+    else if (tables_is("no_known")) engines.n_known = 0;
+    else if (tables_is("odd_known")) engines.known_stride = 12;
+    else if (tables_is("empty_known")) known.op = NULL;
+    else return;
+    plugin->engines = &engines;
 }
 
 /* Rows that end with `launch`, the last field that is required. */
@@ -164,6 +207,7 @@ void fake_spoil(struct fake_tables *t)
     if (tables_is("no_copy_in")) t->runtime.copy_in = NULL;
     if (tables_is("half_events")) t->runtime.event_query = stream_call;
     spoil_ids(&t->table.plugin);
+    spoil_engines(&t->table.plugin);
     spoil_rows(&t->kernels);
     spoil_plugin(t);
 }

@@ -140,7 +140,7 @@ static const struct kit_case cases[] = {
     {"h_future_major", NULL, BP_ERR_PLUGIN,
      "{L}: of another plugin ABI: expected major 0, got 1; install the build for this version"},
     {"h_needs_minor", NULL, BP_ERR_PLUGIN,
-     "{L}: needs a newer core: expected ABI 0.8 or less, got 0.9; install a newer libbackplane"},
+     "{L}: needs a newer core: expected ABI 0.9 or less, got 0.10; install a newer libbackplane"},
     {"h_other_sanitizer", NULL, BP_ERR_PLUGIN,
      "{L}: built with another sanitizer: expected {S}, got {O}; build plugin and core alike"},
     {"h_bad_name", NULL, BP_ERR_PLUGIN,
@@ -175,6 +175,25 @@ static const struct kit_case cases[] = {
     {"h_half_ids", NULL, BP_ERR_PLUGIN,
      "{L}: it has ids of a size of its own: expected unique_id_long beside id_size, got NULL; "
      "write both or neither"},
+    {"h_half_engines", NULL, BP_ERR_PLUGIN,
+     "{L}: a required callback of engines is missing: expected compile, got NULL; write it, or "
+     "leave engines out"},
+    {"h_half_contexts", NULL, BP_ERR_PLUGIN,
+     "{L}: callbacks that belong together are not all there: expected context_destroy beside "
+     "context_create, got NULL; write both or neither"},
+    {"h_tiny_engines", NULL, BP_ERR_PLUGIN,
+     "{L}: the size of its struct bp_engines makes no sense: expected 64 to 4096 bytes, got 24; "
+     "set size to sizeof the struct"},
+    {"h_no_known", NULL, BP_ERR_PLUGIN,
+     "{L}: the operators that its engine knows cannot be walked: expected known, n_known 1 to "
+     "1048576, known_stride 16 to 4096, got known, 0, 16; set known_stride to sizeof(struct "
+     "bp_engine_op)"},
+    {"h_odd_known", NULL, BP_ERR_PLUGIN,
+     "{L}: the operators that its engine knows cannot be walked: expected known, n_known 1 to "
+     "1048576, known_stride 16 to 4096, got known, 1, 12; set known_stride to sizeof(struct "
+     "bp_engine_op)"},
+    {"h_empty_known", NULL, BP_ERR_PLUGIN,
+     "{L}: operator 0 that its engine knows has no name: expected op, got nothing; fill it in"},
     {"h_twin_rows", NULL, BP_ERR_PLUGIN,
      "{L}: two kernel rows have one name: expected different ones, got \"h_twin_rows_add\" twice; "
      "rename one"},

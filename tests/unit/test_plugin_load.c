@@ -80,6 +80,11 @@ Test(plugin_load, ids_of_collectives_are_of_any_size)
     check_rows("h_long_ids", true);
 }
 
+Test(plugin_load, engines_of_the_first_version_have_no_contexts)
+{
+    check_rows("h_short_engines", true);
+}
+
 Test(plugin_load, shorter_plugin_has_no_kernels)
 {
     struct kit_log log;

@@ -3,9 +3,8 @@
  * the whole recording to the stream again and again. (<backplane/graph.h> belongs to the app:
  * graphs of operators.)
  *
- * The interface is optional. Without it the core runs a program node by node, and reports that. A
- * future interface that compiles whole graphs of operators will be added at the end of the
- * table. */
+ * The interface is optional. Without it the core runs a program node by node, and reports that.
+ * Interface 6 (engine.h) compiles parts of a graph of operators. */
 #ifndef BP_CAPTURE_H
 #define BP_CAPTURE_H
 

@@ -42,7 +42,7 @@ extern "C" {
 /* The ABI version of these headers. The major stays 0 until every kind of device has run on it;
  * while it is 0, a core accepts plugins of its own major only, and of any minor. */
 #define BP_ABI_MAJOR 0
-#define BP_ABI_MINOR 8
+#define BP_ABI_MINOR 9
 
 /* The services of the core. They are valid from create until destroy has returned; any thread may
  * call them. */
@@ -110,6 +110,7 @@ struct bp_ccl;
 struct bp_captures;
 struct bp_passes;
 struct bp_profiler;
+struct bp_engines;
 
 /* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
  * required. */
@@ -140,6 +141,7 @@ struct bp_plugin { /* table */
     const struct bp_captures *captures;  /* capture.h; the two below are not defined yet: NULL */
     const struct bp_passes *passes;
     const struct bp_profiler *profiler;
+    const struct bp_engines *engines; /* engine.h */
 };
 
 /* The one exported symbol. It must be pure: see the top of this file. */

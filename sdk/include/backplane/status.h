@@ -31,7 +31,8 @@
     X(ERR_PEER, 15, "another process or rank of the job is gone") \
     X(ERR_NO_KERNEL, 16, "no kernel of the device takes the call") \
     X(ERR_NOT_READY, 17, "the work has not ended yet") \
-    X(ERR_CANCELLED, 18, "the app has cancelled the stream")
+    X(ERR_CANCELLED, 18, "the app has cancelled the stream") \
+    X(ERR_STALE, 19, "saved data belongs to another version or device")
 
 enum bp_status {
 #define X(name, number, text) BP_##name = number,

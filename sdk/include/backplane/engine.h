@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.h: defines interface 6 of a plugin: an engine, which claims parts of a graph and compiles
+ * each as a whole.
+ *
+ * The interface is optional. When the core compiles a program for a device of the plugin, it shows
+ * the graph to the engine (claim), which returns groups of nodes. The core checks the groups,
+ * and lets the engine compile each (compile). A group that fails, is cancelled or is too late is
+ * run by kernels as if it had never been claimed, and the program reports why. A group that was
+ * compiled is one launch of the program (run).
+ *
+ * The core shows the graph after it has recognised operators in expressions and has folded what
+ * depends on frozen constants only, and before it chooses layouts and fuses: nodes are rows of
+ * docs/ops.md, types are contiguous, biases and activations are nodes of their own. */
+#ifndef BP_ENGINE_H
+#define BP_ENGINE_H
+
+#include <backplane/graph_data.h>
+#include <backplane/kernel.h>
+#include <backplane/status.h>
+#include <backplane/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An operator that the engine knows. The first fields are those of a kernel row, so that
+ * BP_OPROW(op) of attrs.h sets them. A node of another operator, or one with inputs, outputs or
+ * attributes that are not zero beyond those that the engine knows, cannot be claimed. */
+struct bp_engine_op { /* rows */
+    const char *op;      /* the operator's own name, not an alias */
+    uint32_t attrs_size; /* size of the attribute struct that the engine knows; 0: none */
+    uint16_t in_known, out_known; /* numbers of declared ports that the engine knows */
+};
+
+/* The groups that an engine claims. The core makes the arrays, filled with zeros, and copies what
+ * it needs before the next callback. */
+struct bp_claim { /* output struct */
+    size_t size;
+
+    /* Of each node of the graph: 0, or its group, 1 to n_group. The numbers that are used have no
+     * gaps. The core may take nodes out of a group, so that the group is convex (no path between
+     * two of its nodes leaves it) and contains no node that cannot be claimed: one with flags of
+     * enum bp_data_node_flags, or one that reads or writes memory which the graph updates. The rest
+     * of the group may become several groups. */
+    uint32_t *group;
+
+    /* Of each node that is in no group: why, as constant text of the plugin; or NULL. */
+    const char **reason;
+
+    /* Of each group, at index group - 1, with room for as many groups as there are nodes: how many
+     * times faster than kernels the engine is expected to be; 0 counts as 1. If engines of several
+     * plugins claim a node, the group with the highest score has it. */
+    double *score;
+    uint32_t n_group; /* the plugin sets it */
+    uint32_t zero;    /* 0 */
+};
+
+enum bp_engine_flags {
+    BP_ENGINE_DETERMINISTIC = 1, /* equal inputs must give bitwise equal results */
+    BP_ENGINE_FAST_MATH = 2,     /* results may be rounded in another way than by the operators'
+                                    rules, and NaN and infinities need not be kept */
+    BP_ENGINE_TRAIN = 4,         /* the program is for training: parameters change often */
+};
+
+/* One group to compile. The core calls compile on a thread of its own; everything here is valid
+ * until compile returns, also if that is after the deadline. */
+struct bp_engine_compile { /* parameters */
+    size_t size;
+
+    /* The group as a graph of its own: nodes of the group, and all values that they read and make.
+     * in: the values that run gets, all with memory: no frozen constants. out: those that the rest
+     * of the program reads. */
+    const struct bp_graph_data *graph;
+
+    uint32_t device;
+    uint32_t width;       /* the most threads that a run gets */
+    uint32_t flags;       /* enum bp_engine_flags */
+    uint32_t allow;       /* enum bp_allow of kernel.h */
+    uint64_t dtypes;      /* mask of the dtypes in which the engine may compute values of other
+                             floating dtypes; 0: in none of fewer bits than the value's */
+    uint64_t memory;      /* bytes that the engine may keep on the device; 0: any number */
+    uint64_t deadline_ns; /* time of CLOCK_MONOTONIC after which the core discards the result; 0: no
+                             limit */
+
+    /* The bytes that save wrote for an equal group before, or NULL. BP_ERR_STALE, without a
+     * message: the engine cannot use them; the core calls compile again without a blob. They may
+     * come from a file and must be checked like all input from outside. */
+    const void *blob;
+    uint64_t blob_size;
+
+    /* To be called from time to time, at best once a second, by the thread that compile runs on.
+     * done: the part of the work that is done, 0 to 1, or below 0: unknown. what: the current work,
+     * or NULL. Returns 0; or another number: no thread waits for the result any more, and
+     * compile should return BP_ERR_CANCELLED soon. */
+    void *ctx;
+    uint32_t (*progress)(void *ctx, double done, const char *what);
+};
+
+/* The order in memory of an input or output that the engine wants. The core converts others by
+ * copies, which the program counts as launches. */
+enum bp_engine_layout {
+    BP_ENGINE_ROW_MAJOR = 0,     /* contiguous, axis 0 outermost */
+    BP_ENGINE_CHANNELS_LAST = 1, /* of 3 axes or more: contiguous in the order 0, 2, 3, .., 1 */
+    BP_ENGINE_ANY = 2,           /* of inputs only: any strides; the view states them */
+};
+
+/* A compiled group. It does not change once it is made, apart from what is in contexts. */
+struct bp_engine_compiled { /* output struct */
+    size_t size;
+    void *engine;                 /* not NULL; the plugin's, until engine_destroy */
+    uint64_t workspace;           /* bytes of device memory that each run needs */
+    uint64_t workspace_alignment; /* a power of two; 0: the device's alignment */
+    uint64_t bytes;               /* of memory that the engine keeps, as far as known */
+
+    /* Arrays of the core, with an entry for each input or output of the graph, filled with zeros
+     * (in_layout, out_layout: enum bp_engine_layout) and with -1 (may_share). may_share: the input
+     * whose memory the output may have, of the same type and layout, if nothing reads it later; -1:
+     * none. Without it, outputs share memory with no input. */
+    uint16_t *in_layout, *out_layout;
+    int32_t *may_share;
+
+    /* Arrays of the core, filled with the types that the core has inferred for the outputs. An
+     * engine that knows its own types writes them here. If one differs, the core refuses the
+     * compiled group, rather than let a run write beyond memory. */
+    struct bp_inferred *out_type;
+
+    const char *note; /* a line for reports: precision, tactics; or NULL. Lives as long as engine */
+};
+
+/* One run of a compiled group: a launch. Every pointer is valid during the call only, apart from
+ * engine and context. Views and rules are those of bp_launch; in and out are those of the group's
+ * graph, in order. The core has checked types and has converted layouts. */
+struct bp_engine_run { /* hot */
+    void *self;
+    void *engine;
+    void *context; /* from context_create; NULL without that callback */
+    void *stream;  /* the plugin's stream: as in bp_launch */
+    const struct bp_view *const *in, *const *out;
+    uint32_t n_in, n_out;
+    void *workspace, *workspace_memory; /* as in bp_launch */
+    uint64_t workspace_size;
+    uint32_t *fault;                    /* as in bp_launch */
+    uint64_t tag;                       /* the stream's number for this run */
+    uint32_t device;
+    uint32_t width; /* threads that this run may use; 1: the calling thread only */
+};
+
+/* known to engine_destroy are required; context_create and context_destroy are either both set or
+ * both NULL. Callbacks may run at the same time on several threads, also claim and compile. */
+struct bp_engines { /* table */
+    size_t size;
+
+    const struct bp_engine_op *known;
+    size_t n_known, known_stride; /* at least 1; sizeof(struct bp_engine_op) of the plugin's
+                                     headers */
+
+    /* Claims groups of a graph. It should take milliseconds. A failure claims nothing. */
+    enum bp_status (*claim)(void *self, const struct bp_graph_data *graph, struct bp_claim *out);
+
+    /* Compiles one group; may take minutes. Any failure, with a message, returns the group to
+     * kernels; BP_ERR_CANCELLED after progress has returned another number than 0. */
+    enum bp_status (*compile)(void *self, const struct bp_engine_compile *compile,
+                              struct bp_engine_compiled *out);
+
+    /* Runs a compiled group, or submits it to the stream. Takes no lock that another run can hold
+     * for long. With context_create, one run at a time uses a context; without it, several
+     * threads may run one engine at once. */
+    enum bp_status (*run)(const struct bp_engine_run *run);
+
+    /* Destroys a compiled group. All runs have ended, and all its contexts were destroyed. */
+    void (*engine_destroy)(void *self, uint32_t device, void *engine);
+
+    /* Makes the memory and handles that one run at a time needs. NULL: runs need none. */
+    enum bp_status (*context_create)(void *self, uint32_t device, void *engine, void **out_context);
+    /* Destroys a context. All its runs have ended. */
+    void (*context_destroy)(void *self, uint32_t device, void *engine, void *context);
+
+    /* Writes the compiled group by one or more calls of write, from which compile can make it again
+     * in another process on an equal device. A failure of write ends save with that status. NULL:
+     * groups are compiled again in each process. */
+    enum bp_status (*save)(void *self, uint32_t device, void *engine, void *ctx,
+                           enum bp_status (*write)(void *ctx, const void *data, uint64_t size));
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
