@@ -6,9 +6,16 @@
  * channels-last by this are copied to row-major at the end (lower.c). Where channels are merged in
  * an order that needs a copy (the shuffle of channels), the copy is channels-last too.
  *
- * Devices whose convolutions are portable kernels compute faster from row-major images. For them
- * the pass removes the copy to channels-last that an app (or the loader of ONNX models) makes of an
- * input of the graph for its convolutions. */
+ * For a device that computes faster with row-major images, the pass removes the copy to
+ * channels-last that an app (or the loader of ONNX models) makes of an input of the graph for its
+ * convolutions.
+ *
+ * A device reports the order that it prefers (BP_IMAGES_*). Of devices that do not, those whose
+ * work is done inline, by libraries for processors, prefer channels-last. On other devices
+ * convolutions of portable kernels prefer row-major images: they compute from any strides, but
+ * OpenCL's take 1.2 times as long for images that are channels-last. Convolutions without a row
+ * that takes strides prefer row-major images on all devices: the core would copy the others
+ * back. */
 #include "layouts.h"
 #include "passes.h"
 #include "rewrite.h"
@@ -321,26 +328,53 @@ static uint32_t image_readers(const struct bp_ir *ir, uint32_t v)
     return n;
 }
 
-/* Whether only convolutions read value v, a copy of the input x, and their kernels are portable. */
-static bool is_needless(const struct bp_ir *ir, uint32_t v, uint32_t x)
+static enum bp_image_order preferred_order(const struct bp_device *device)
 {
-    return bp_value_may_become(ir, v, x) && image_readers(ir, v) == ir->value[v].uses &&
-           !bp_select_has_priority(ir->device, &bp_opdef[BP_ROW_conv],
-                                   ir->value[v].type->view.dtype, 1);
+    if (device->properties.images) return (enum bp_image_order)device->properties.images;
+    return device->is_inline ? BP_IMAGES_CHANNELS_LAST : BP_IMAGES_UNKNOWN;
+}
+
+/* Whether a convolution of image v, whose invocation is inv, should read it row-major. */
+static bool wants_row_major(const struct bp_ir *ir, uint32_t v, struct bp_invocation *inv)
+{
+    enum bp_image_order order = preferred_order(ir->device);
+    uint32_t dtype = ir->value[v].type->view.dtype;
+
+    if (order == BP_IMAGES_ROW_MAJOR) return true;
+    if (order == BP_IMAGES_UNKNOWN &&
+        !bp_select_has_priority(ir->device, &bp_opdef[BP_ROW_conv], dtype, 1))
+        return true;
+    return !bp_select_has(inv, BP_KERNEL_STRIDED);
+}
+
+/* Whether only convolutions read value v, a copy of the input x, and they should read the input. */
+static bool is_needless(const struct bp_ir *ir, uint32_t v, uint32_t x, struct bp_invocation *inv)
+{
+    if (!bp_value_may_become(ir, v, x) || image_readers(ir, v) != ir->value[v].uses) return false;
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
+        const struct bp_node *node = &ir->node[n].call;
+        if (!node_is_conv(node) || bp_ir_same(ir, node->in[0]) != v) continue;
+        bp_ir_invocation(ir, node, inv);
+        if (!wants_row_major(ir, v, inv)) return false;
+    }
+    return true;
 }
 
 /* Lets the convolutions that read a channels-last copy of an input read the input. The copy and the
  * transpositions before and after it are removed. */
-static void remove_copies(struct bp_compilation *c)
+static enum bp_status remove_copies(struct bp_compilation *c)
 {
+    struct bp_invocation *inv = calloc(1, sizeof *inv);
     struct bp_ir *ir = c->ir;
+
+    if (!inv) return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
 
     for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
         const struct bp_node *node = &ir->node[n].call;
         uint32_t v = node->row == &bp_opdef[BP_ROW_transpose] ? node->out[0] : BP_NO_VALUE;
         uint32_t x = v == BP_NO_VALUE ? v : copied_input(ir, v), at = v;
         next = ir->node[n].next;
-        if (x == BP_NO_VALUE || !is_needless(ir, v, x)) continue;
+        if (x == BP_NO_VALUE || !is_needless(ir, v, x, inv)) continue;
         bp_ir_forward(ir, v, x);
         for (int i = 0; i < 3; i++) {
             uint32_t dead = ir->value[at].node;
@@ -349,14 +383,8 @@ static void remove_copies(struct bp_compilation *c)
         }
         c->changes++;
     }
-}
-
-/* Whether the kernels of the device are those of libraries for processors, which reorder row-major
- * images. Portable kernels compute from any strides; OpenCL's take 1.2 times as long for images
- * that are channels-last. */
-static bool wants_layouts(const struct bp_device *device)
-{
-    return device->is_inline;
+    free(inv);
+    return BP_OK;
 }
 
 enum bp_status bp_pass_layout(struct bp_compilation *c)
@@ -364,10 +392,8 @@ enum bp_status bp_pass_layout(struct bp_compilation *c)
     struct layout_pass p = {.c = c, .ir = c->ir, .recorded = c->ir->n_value};
     enum bp_status status;
 
-    if (!wants_layouts(c->ir->device)) {
-        remove_copies(c);
-        return BP_OK;
-    }
+    TRY(remove_copies(c));
+    if (preferred_order(c->ir->device) != BP_IMAGES_CHANNELS_LAST) return BP_OK;
     if (!has_large_convs(c->ir) || names_kernels(c->ir) ||
         bp_layouts_update_results(c->ir))
         return BP_OK;

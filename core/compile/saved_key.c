@@ -47,6 +47,7 @@ void bp_saved_add_device(struct bp_digest *d, const struct bp_device *device)
     bp_digest_add_text(d, device->properties.name);
     bp_digest_add_text(d, device->properties.driver);
     bp_digest_add_text(d, device->properties.arch);
+    bp_digest_add_word(d, device->properties.images);
     bp_digest_add_word(d, device->core->width);
     bp_digest_add_text(d, entry->plugin.name);
     bp_digest_add_text(d, entry->plugin.version);

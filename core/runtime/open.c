@@ -54,6 +54,7 @@ static enum bp_status read_properties(struct bp_device *device)
                         "%s: pci or arch in its properties has no end within %zu or %zu bytes; the "
                         "plugin's device_properties is at fault",
                         device->name, sizeof p->pci, sizeof p->arch);
+    if (p->images > BP_IMAGES_CHANNELS_LAST) p->images = BP_IMAGES_UNKNOWN;
     if (!p->alignment) p->alignment = 256;
     if (p->alignment & (p->alignment - 1) || p->alignment > 1 << 20)
         return bp_error(BP_ERR_PLUGIN,

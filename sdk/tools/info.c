@@ -118,6 +118,10 @@ static void print_bytes(const char *name, uint64_t bytes, const char *zero)
     free(text);
 }
 
+static const char *const image_words[] = {[BP_IMAGES_UNKNOWN] = "",
+                                          [BP_IMAGES_ROW_MAJOR] = "row-major",
+                                          [BP_IMAGES_CHANNELS_LAST] = "channels-last"};
+
 /* Prints only known values; most devices do not report these. */
 static void print_hardware(const struct bp_device_properties *p)
 {
@@ -126,6 +130,7 @@ static void print_hardware(const struct bp_device_properties *p)
     if (*p->arch) print_fact("architecture", p->arch);
     if (*uuid) print_fact("uuid", uuid);
     if (*p->pci) print_fact("PCI", p->pci);
+    if (*image_words[p->images]) print_fact("images", image_words[p->images]);
     free(uuid);
 }
 
@@ -251,6 +256,7 @@ static int print_json(const struct facts *facts)
     bp_json_text(json, "arch", p->arch);
     bp_json_text(json, "uuid", uuid);
     bp_json_text(json, "pci", p->pci);
+    bp_json_text(json, "images", image_words[p->images]);
     bp_json_dtypes(json, "dtypes", p->dtypes);
     part = cJSON_AddArrayToObject(json, "flags");
     for (size_t i = 0; i < COUNT(flag_words); i++)

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Two convolutions, the second of sums of the first: 145 roundings of terms whose magnitudes add up
  * to at most 144 * 1.5 * (144 * 2.25 + 1.5) = 70308; further nodes add at most two such results. */
@@ -165,11 +166,12 @@ Test(layout, near_misses_are_not_copied)
 
 #define TURNED(x) "transpose(assign(transpose(" x "; perm=0_2_3_1)); perm=0_3_1_2)"
 
-/* Compiles for a device with queues, for which cpu stands, in f64. With the kernels for any
- * processor (`isa`: portable), no row has a priority, as is true of portable kernels; `isa` NULL:
- * the best kernels. Returns the copies, and the images that are row-major. */
-static void count_with_queues(const struct layout_case *c, const char *isa, uint32_t *out_copies,
-                              uint32_t *out_rows)
+/* Compiles for a device with queues that prefers this order of images; cpu stands for the device,
+ * in f64. With the kernels for any processor (`isa`: portable), no row has a priority, as is true
+ * of portable kernels; `isa` NULL: the best kernels. Returns the copies, and the images that are
+ * row-major. */
+static void count_with_queues(const struct layout_case *c, const char *isa, uint32_t order,
+                              uint32_t *out_copies, uint32_t *out_rows)
 {
     struct text_graph g;
     struct bp_schedule *s;
@@ -179,6 +181,7 @@ static void count_with_queues(const struct layout_case *c, const char *isa, uint
     g.dtype = BP_F64;
     text_record(&g, c->text);
     g.f.device->is_inline = false;
+    g.f.device->properties.images = order;
     OK(bp_compile(g.graph, g.f.device, &s));
     g.f.device->is_inline = true;
     count_layouts(s, out_copies, out_rows);
@@ -204,7 +207,7 @@ Test(layout, channels_last_inputs_are_row_major_for_portable_kernels)
 {
     for (size_t i = 0; i < sizeof turned / sizeof *turned; i++) {
         uint32_t copies, rows;
-        count_with_queues(&turned[i], "portable", &copies, &rows);
+        count_with_queues(&turned[i], "portable", BP_IMAGES_UNKNOWN, &copies, &rows);
         cr_expect(copies == turned[i].copies && rows == turned[i].rows,
                   "%s: %u copies and %u row-major images, expected %u and %u", turned[i].name,
                   copies, rows, turned[i].copies, turned[i].rows);
@@ -215,6 +218,55 @@ Test(layout, channels_last_inputs_stay_for_rows_of_priority)
 {
     uint32_t copies, rows;
 
-    count_with_queues(&turned[0], NULL, &copies, &rows);
+    count_with_queues(&turned[0], NULL, BP_IMAGES_UNKNOWN, &copies, &rows);
     cr_expect(copies == 1, "%u copies", copies);
+}
+
+Test(layout, a_device_that_prefers_row_major_images_gets_no_copies)
+{
+    uint32_t copies, rows;
+
+    count_with_queues(&turned[0], NULL, BP_IMAGES_ROW_MAJOR, &copies, &rows);
+    cr_expect(!copies && rows == 2, "%u copies, %u row-major images", copies, rows);
+    count_with_queues(&networks[0], NULL, BP_IMAGES_ROW_MAJOR, &copies, &rows);
+    cr_expect(!copies && rows == 4, "%u copies, %u row-major images", copies, rows);
+}
+
+Test(layout, a_device_that_prefers_channels_last_gets_copies)
+{
+    uint32_t copies, rows;
+
+    count_with_queues(&networks[0], NULL, BP_IMAGES_UNKNOWN, &copies, &rows);
+    cr_expect(!copies && rows == 4, "%u copies, %u row-major images", copies, rows);
+    count_with_queues(&networks[0], NULL, BP_IMAGES_CHANNELS_LAST, &copies, &rows);
+    cr_expect(copies == 2 && !rows, "%u copies, %u row-major images", copies, rows);
+    count_with_queues(&turned[0], "portable", BP_IMAGES_CHANNELS_LAST, &copies, &rows);
+    cr_expect(copies == 1, "%u copies", copies);
+}
+
+/* Compiles convolutions of a channels-last copy of an input for cpu, whose rows of conv take
+ * contiguous tensors only if `strided` is not set. Returns the copies. */
+static uint32_t count_with_rows(const char *text, bool strided)
+{
+    struct text_graph g = text_begin();
+    struct bp_plugin_entry *entry = g.f.device->entry;
+    uint32_t copies, rows;
+    struct bp_schedule *s;
+
+    for (uint32_t i = 0; i < entry->n_kernel && !strided; i++)
+        if (!strcmp(entry->kernel[i].op, "conv")) entry->kernel[i].flags &= ~BP_KERNEL_STRIDED;
+    g.dtype = BP_F64;
+    text_record(&g, text);
+    OK(bp_compile(g.graph, g.f.device, &s));
+    count_layouts(s, &copies, &rows);
+    bp_schedule_destroy(s);
+    text_finish(&g);
+    return copies;
+}
+
+Test(layout, rows_that_take_contiguous_images_get_no_copies)
+{
+    cr_expect_eq(count_with_rows(turned[0].text, true), 1);
+    cr_expect_eq(count_with_rows(turned[0].text, false), 0);
+    cr_expect_eq(count_with_rows(networks[0].text, false), 0);
 }

@@ -142,6 +142,7 @@ static enum bp_status fake_device_properties(void *self, uint32_t device,
     if (fake_has("uuid")) memcpy(out->uuid, "one piece of it!", sizeof out->uuid);
     if (fake_has("pci")) strcpy(out->pci, "0000:65:00.0");
     if (fake_has("arch")) strcpy(out->arch, "wood");
+    if (fake_has("images")) BP_SET(out, images, (uint32_t)atoi(fake_word("images")));
     return BP_OK;
 }
 

@@ -13,6 +13,7 @@
  *   version=VERSION  of the plugin; default: 0.1.0
  *   count=N          number of devices; default: 1
  *   uuid  pci  arch  the device reports this property of its hardware
+ *   images=N         and prefers this order of images, enum bp_image_order
  *   red              its name has control characters
  *
  * When the work of a stream runs:

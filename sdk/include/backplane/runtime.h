@@ -41,6 +41,16 @@ enum bp_device_flags {
     BP_DEVICE_HANDLES = 4,      /* memory is a handle; bp_view.data is a byte offset in it */
 };
 
+/* The order of the elements of images (tensors of axes N, C and spatial ones) with which the
+ * kernels of a device compute fastest. The compiler lays the images of a program out so, as far as
+ * inputs, outputs and operators allow it. */
+enum bp_image_order {
+    BP_IMAGES_UNKNOWN = 0,      /* the core decides by the device's rows */
+    BP_IMAGES_ROW_MAJOR = 1,    /* N, C, spatial axes: the last one innermost */
+    BP_IMAGES_CHANNELS_LAST = 2 /* C innermost; has an effect on convolutions whose rows have
+                                   BP_KERNEL_STRIDED */
+};
+
 /* The properties of a device. The core has set size, which the plugin must not change, and zeroed
  * the rest; alignment 0 means 256. */
 struct bp_device_properties { /* output struct */
@@ -63,6 +73,8 @@ struct bp_device_properties { /* output struct */
                             function, in lower case; "": unknown, or not on a PCI bus */
     char arch[64];       /* its architecture, by the name that compilers use for it: "sm_90",
                             "gfx90a:sramecc+:xnack-"; "": unknown */
+    uint32_t images;     /* enum bp_image_order; the core takes numbers that it does not know as
+                            0 */
 };
 
 /* An allocation: the plugin's handle, and the address by which kernels and copies name its first
