@@ -21,7 +21,8 @@ CHECKED = ("cpu", "sim", "xpu", "cuda")  # cuda: on the stand-in for its driver
 OF_CPU_AND_SIM = ("option_device", "bound_elsewhere")  # checks that name both, not the device that they get
 SEPARATE = {"out_of_memory": {"BP_MEM_LIMIT": "64M"}, "lost": {"BP_SIM_FAIL": "work:60:700"}}  # variables of checks
 ALONE = {"without_library": {}, "without_plugins": {"BP_PLUGINS": "none"}, "beside_a_copy": {}, "beside_another_version": {},
-         "beside_other_functions": {}, "chosen_by_policies": {}, "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
+         "beside_other_functions": {}, "chosen_by_policies": {}, "chosen_on_request": {"BP_ORT_POLICIES": "1"}, "chosen_by_functions": {},
+         "chosen_among_none": {"BP_ORT_DEVICES": "warp:*"}, "denied_fallbacks": {}}
 PRINTED = ("partial",)  # checks whose facts are printed
 VENDORS_PAGE = "docs/ten-minutes.md"
 CHECK_SECONDS, SUITE_SECONDS, NETWORK_SECONDS = 120, 600, 600
@@ -165,7 +166,7 @@ def run_check(peer, name, device):
 
 def run_alone(peer):
     for name, more in ALONE.items():
-        code, text = peer.call(script(peer, "ort_checks.py", "alone", library_of(peer), name), CHECK_SECONDS,
+        code, text = peer.call(script(peer, "ort_alone.py", library_of(peer), name), CHECK_SECONDS,
                                {**environment(peer, "cpu"), **more})
         if code == 0 and text.splitlines()[-1:] == ["ok"]:
             peer.count.pass_()
@@ -203,7 +204,7 @@ def run_package(peer):
                 [sys.executable, os.path.join(ROOT, "sdk", "bridges", "onnxruntime", "package", "wheel.py"), prefix, folder],
                 [*pip, "--find-links", folder, "onnxruntime-ep-backplane"],
                 ["mv", site, moved],
-                ["env", "-u", "BP_PLUGIN_PATH", f"PYTHONPATH={moved}", *script(peer, "ort_checks.py", "alone", "", "package")]):
+                ["env", "-u", "BP_PLUGIN_PATH", f"PYTHONPATH={moved}", *script(peer, "ort_alone.py", "", "package")]):
             code, text = peer.call(command, CHECK_SECONDS)
             if code:
                 peer.count.fail(f"{name}: {' '.join(command[:3])}: exit status {code}", text)

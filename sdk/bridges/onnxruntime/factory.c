@@ -214,6 +214,7 @@ static struct ort_status *factory_devices(struct ort_ep_factory *self,
         status = ort.ep_device_create(self, of, facts, NULL, &out[done]);
         ort.pairs_release(facts);
         if (status) break;
+        f->offer[i].hardware = of;
         done++;
         if (f->offer[i].info) status = ort.ep_device_add_memory(out[done - 1], f->offer[i].info);
     }
@@ -290,6 +291,7 @@ struct ort_status *CreateEpFactories(const char *name, const struct ort_base *ba
         factory_is_used = true;
         out[0] = &ort_factory.base;
         *out_n = 1;
+        if (room > 1 && (out[1] = ort_policy_factory(&ort_factory.base))) *out_n = 2;
     }
     pthread_mutex_unlock(&factory_lock);
     return status;
@@ -329,6 +331,7 @@ void ort_factory_unuse(void)
 
 struct ort_status *ReleaseEpFactory(struct ort_ep_factory *self)
 {
+    if (self != &ort_factory.base) return NULL; /* that for policies has nothing of its own */
     pthread_mutex_lock(&factory_lock);
     factory_is_released = true;
     factory_finish((struct ort_factory *)self);

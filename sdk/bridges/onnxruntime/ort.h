@@ -58,6 +58,7 @@ struct ort_offer {
     struct bp_device *device;
     struct bridge_memory *memory;
     struct bp_device_properties properties;
+    const struct ort_hardware *hardware; /* on which ONNX Runtime lists it, or NULL */
     struct ort_memory_info *info; /* of its memory; NULL: it uses host memory */
     struct bp_stream *stream;     /* for copies outside of streams; lock guards it */
     pthread_mutex_t lock;

@@ -15,4 +15,8 @@ struct ort_status *ort_provider_create(struct ort_ep_factory *self,
                                        const struct ort_logger *logger, struct ort_ep **out);
 void ort_provider_release(struct ort_ep_factory *self, struct ort_ep *ep);
 
+/* policy.c: a factory of a provider that runs nothing, which selection policies choose in place of
+ * the provider of `model`; NULL if BP_ORT_POLICIES lets them choose that one. */
+struct ort_ep_factory *ort_policy_factory(const struct ort_ep_factory *model);
+
 #endif
