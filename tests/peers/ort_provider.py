@@ -179,7 +179,10 @@ def run_threads(peer):
     build = f"{peer.build}-tsan"
     library = os.path.join(build, "sdk", "bridges", "onnxruntime", "libonnxruntime_ep_backplane.so")
     if not os.path.exists(library):
-        peer.count.skip("peers/onnxruntime/tsan", "there is no build with ThreadSanitizer")
+        if peer.everything:
+            peer.count.fail(f"peers/onnxruntime/tsan: there is no {library}; ./dev peers test --all builds it")
+        else:
+            peer.count.skip("peers/onnxruntime/tsan", "there is no build with ThreadSanitizer; ./dev peers test --all makes it")
         return
     runtime = subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True).stdout.strip()
     command = ["setarch", "-R", *script(peer, "ort_checks.py", library, "cpu:0", "threads")]
