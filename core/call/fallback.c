@@ -16,6 +16,8 @@ struct bp_fallback {
     char *why;      /* reasons: owned; or NULL */
 };
 
+static _Thread_local uint32_t thread_policy; /* enum bp_core_fallback */
+
 static const char *const word[BP_FALLBACK_COUNT] = {
 #define X(NAME, number, word, text) [number] = text,
     BP_FALLBACKS(X)
@@ -77,12 +79,48 @@ void bp_fallback_explain(struct bp_device *device, const struct bp_opdef *row, c
     pthread_mutex_unlock(&device->lock);
 }
 
+enum bp_status bp_thread_set_fallback(uint32_t fallback, uint32_t *out_before)
+{
+    if (fallback > BP_CORE_FALLBACK_DENY)
+        return bp_error(BP_ERR_INVALID, "bp_thread_set_fallback: fallback is %u, expected 0 to %d",
+                        (unsigned)fallback, BP_CORE_FALLBACK_DENY);
+    if (out_before) *out_before = thread_policy;
+    thread_policy = fallback;
+    return BP_OK;
+}
+
+uint32_t bp_fallback_policy(const struct bp_core *core)
+{
+    return thread_policy ? thread_policy - BP_CORE_FALLBACK_ALLOW : core->fallback;
+}
+
+/* Whether a fallback computes the result in another dtype or on another device. */
+static bool may_be_denied(uint32_t kind)
+{
+    return kind == BP_FALLBACK_DTYPE || kind == BP_FALLBACK_DEVICE;
+}
+
+enum bp_status bp_fallback_check(struct bp_device *device, const struct bp_opdef *row,
+                                 uint32_t kind)
+{
+    struct bp_fallback_info info = {.where = "", .why = ""};
+
+    if (!may_be_denied(kind) || bp_fallback_policy(device->core) != BP_POLICY_DENY) return BP_OK;
+    info.op = row->info.name;
+    pthread_mutex_lock(&device->lock);
+    add_reasons(device, &info);
+    pthread_mutex_unlock(&device->lock);
+    return bp_error(BP_ERR_NO_KERNEL, "%s: %s has no kernel for it, and the policy of this thread "
+                    "denies that %s: %s", info.op, device->name, word[kind],
+                    *info.why ? info.why : "no reason is known");
+}
+
 void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,
                        uint64_t bytes, uint64_t nanoseconds)
 {
     struct bp_fallback_info info = {.where = "", .why = ""};
     struct bp_fallback *f;
-    bool first = false, refused = kind == BP_FALLBACK_DTYPE || kind == BP_FALLBACK_DEVICE;
+    bool first = false, refused = may_be_denied(kind);
 
     pthread_mutex_lock(&device->lock);
     f = fallback_entry(device, row->info.name, kind, &first);
@@ -94,7 +132,7 @@ void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uin
         add_reasons(device, &info);
     }
     pthread_mutex_unlock(&device->lock);
-    if (first && device->core->fallback == BP_POLICY_WARN && kind >= BP_FALLBACK_DTYPE)
+    if (first && bp_fallback_policy(device->core) == BP_POLICY_WARN && kind >= BP_FALLBACK_DTYPE)
         bp_core_log(device->core, BP_LOG_WARN,
                     "%s: %s has no kernel for %s: %s (on %s, %" PRIu64 " bytes, %" PRIu64
                     " us this time; said once%s). Reason: %s",

@@ -11,6 +11,13 @@
  * it. */
 enum bp_status bp_fallback_find(struct bp_device *device, struct bp_device **out_host);
 
+/* The policy for calls of this thread on devices of a core: enum bp_policy. */
+uint32_t bp_fallback_policy(const struct bp_core *core);
+/* Fails if the policy denies a step of this kind, for an operator of a call that was prepared under
+ * another policy. */
+enum bp_status bp_fallback_check(struct bp_device *device, const struct bp_opdef *row,
+                                 uint32_t kind);
+
 /* Counts one run of a call with fallback steps of a kind. The first one of an operator and kind is
  * logged if the policy is to warn. */
 void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,

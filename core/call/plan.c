@@ -347,7 +347,7 @@ static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invoca
         status = plan_converted(b, inv, in, out, false);
     if (bp_plan_is_dead_end(status) && inv->row->decompose && plan_is_defined(inv))
         status = plan_decompose(b, inv, in, out);
-    if (!bp_plan_is_dead_end(status) || b->p->device->core->fallback == BP_POLICY_DENY)
+    if (!bp_plan_is_dead_end(status) || bp_fallback_policy(b->p->device->core) == BP_POLICY_DENY)
         return status;
     if (!converts && changes_any(inv, out_view, true) && !names_dtype(&inv->row->info))
         status = plan_converted(b, inv, in, out, true);

@@ -181,7 +181,7 @@ static enum bp_status plan_on_fallback(struct bp_planner *b, const struct bp_inv
 static bool may_fall_back(const struct bp_invocation *inv, enum bp_status status)
 {
     return bp_plan_is_dead_end(status) && !inv->kernel && !inv->decompose && !inv->whole &&
-           inv->device->core->fallback != BP_POLICY_DENY;
+           bp_fallback_policy(inv->device->core) != BP_POLICY_DENY;
 }
 
 /* Plans the call on its device; if no path exists, on another device. */

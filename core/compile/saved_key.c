@@ -2,6 +2,7 @@
 /* saved_key.c: computes the keys of saved programs. */
 #include "saved.h"
 
+#include "../call/fallback.h"
 #include "../memory/source.h"
 #include "../plugin/entry.h"
 
@@ -105,7 +106,7 @@ struct bp_digest bp_saved_key(const struct bp_graph *g, const struct bp_device *
     bp_digest_add_text(&d, bp_env_get("BP_PASSES"));
     bp_digest_add_text(&d, bp_compile_checks("order") ? "order" : NULL);
     bp_digest_add_word(&d, options->no_passes);
-    bp_digest_add_word(&d, device->core->fallback);
+    bp_digest_add_word(&d, bp_fallback_policy(device->core));
     bp_digest_add_word(&d, device->core->allow | options->allow);
     for (uint32_t v = 0; v < g->n_value; v++) key_value(&d, &g->value[v]);
     for (uint32_t n = 0; n < g->n_node; n++) key_node(&d, &g->node[n]);

@@ -40,6 +40,11 @@ static uint64_t core_plugin(const union value *a)
     return bp_core_plugin(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static uint64_t thread_set_fallback(const union value *a)
+{
+    return bp_thread_set_fallback((uint32_t)a[0].u, a[1].p);
+}
+
 static uint64_t core_load(const union value *a)
 {
     return bp_core_load(a[0].p, (uint32_t)a[1].u);
@@ -143,6 +148,8 @@ static const struct function functions[] = {
     {"bp_core_load", core_load, {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN)}},
     {"bp_core_load_path", core_load_path,
      {HANDLE(T_CORE), POINTER(TEMPLATE), {.kind = ARG_OUT_OPT}}, .called = ""},
+    {"bp_thread_set_fallback", thread_set_fallback,
+     {NUMBER(BP_CORE_FALLBACK_SET), OPTIONAL(NULL)}},
     {"bp_activity_find", activity_find, {NUMBER(0), OPTIONAL(NULL)}, RETURNS_ZERO},
     {"bp_activity_launch", activity_launch, {OPTIONAL(NULL)}, RETURNS_ZERO},
     {"bp_error_message", error_message, {{0}}, RETURNS_TEXT},
@@ -187,6 +194,7 @@ static const struct mistake mistakes[] = {
     {"bp_core_create", "an allocator that cannot release", BP_ERR_INVALID, "allocate and release",
      {PUT(1, &half_allocator)}},
 
+    {"bp_thread_set_fallback", "no such policy", BP_ERR_INVALID, "fallback is 4", {SET(1, 4)}},
     {"bp_core_plugin", "no such plugin", BP_ERR_INVALID, "there is no plugin 99999",
      {SET(2, 99999)}},
     {"bp_core_plugin", "the largest index", BP_ERR_INVALID, "there is no plugin 4294967295",

@@ -84,6 +84,13 @@ BP_API enum bp_status bp_core_create(const struct bp_core_options *options,
                                      struct bp_core **out_core);
 BP_API void bp_core_destroy(struct bp_core *core);
 
+/* Sets what calls of this thread do for which a device has no kernel, in place of the policy of
+ * their core: enum bp_core_fallback; BP_CORE_FALLBACK_SET: as their core. *out_before (unless NULL)
+ * is the thread's earlier policy. The policy holds where the thread prepares calls, compiles
+ * programs, and runs steps that are not compiled; a program that was compiled before keeps its
+ * steps. BP_ERR_INVALID: there is no such policy. */
+BP_API enum bp_status bp_thread_set_fallback(uint32_t fallback, uint32_t *out_before);
+
 /* Ends the use of the library in this process: call it before the process exits. From now on every
  * call that takes or makes a handle returns BP_ERR_SHUTDOWN, in all threads, and destroy functions
  * do nothing. Work that was submitted to streams runs to its end, callbacks are called, and plans
