@@ -164,27 +164,34 @@ def chosen_among_none(library, folder):
 
 
 def denied_fallbacks(library, folder):
-    """With the option fallback=deny a session fails on a device that lacks a kernel; here a device of the tests, with kernels
-    for add and no others, whose calls the cpu runs otherwise."""
+    """With the option fallback=deny a session fails on a device that lacks a kernel, and sessions without it go on; here on
+    devices of the tests, with kernels for few operators, whose other calls the cpu runs. One uses host memory, one its own."""
     import shutil  # pylint: disable=import-outside-toplevel
     import subprocess  # pylint: disable=import-outside-toplevel
     import numpy  # pylint: disable=import-outside-toplevel
 
     root = os.path.normpath(os.path.join(os.path.dirname(library), "..", "..", ".."))
-    for name in ("plugins/cpu/bp_cpu.so", "plugins/cpu/bp_cpu.json", "tests/plugins/bp_mutant.so"):
+    for name in ("plugins/cpu/bp_cpu.so", "plugins/cpu/bp_cpu.json", "tests/plugins/bp_mutant.so", "tests/plugins/bp_partial.so"):
         shutil.copy(os.path.join(root, name), folder)
-    subprocess.run([os.path.join(root, "sdk", "tools", "bp"), "manifest", os.path.join(folder, "bp_mutant.so")], check=True)
-    os.environ.update(BP_PLUGINS="cpu,mutant", BP_PLUGIN_PATH=folder)
+    for name in ("mutant", "partial"):
+        subprocess.run([os.path.join(root, "sdk", "tools", "bp"), "manifest", os.path.join(folder, f"bp_{name}.so")], check=True)
+    os.environ.update(BP_PLUGINS="cpu,mutant,partial", BP_PLUGIN_PATH=folder)
     bridge = Bridge(library, "mutant:0")
     x = random_x(2)
-    for op, expected, has_kernel in (("Add", x + x, True), ("Cos", numpy.cos(x), False)):
-        model = model_of([node(op, "x x" if op == "Add" else "x", "y")], {"x": (1, [2, 64])}, {"y": (1, [2, 64])})
-        expect_close(bridge.session(model).run(None, {"x": x})[0], expected, op)
-        if has_kernel:
-            expect_close(bridge.session(model, fallback="deny").run(None, {"x": x})[0], expected, op)
-        else:
-            text = expect_refused(lambda: bridge.session(model, fallback="deny").run(None, {"x": x}), "Backplane")  # pylint: disable=cell-var-from-loop
+
+    def expect_runs(session, expected):
+        expect_close(session.run(None, {"x": x})[0], expected, session.get_providers())
+
+    for device in ("mutant:0", "partial:0"):
+        added = model_of([node("Add", "x x", "y")], {"x": (1, [2, 64])}, {"y": (1, [2, 64])})
+        lacks = model_of([node("Cos", "x", "y")], {"x": (1, [2, 64])}, {"y": (1, [2, 64])})
+        sometimes = bridge.session(lacks, device=device)
+        for _ in range(2):  # also when the calls are known from the other sessions
+            expect_runs(bridge.session(added, device=device, fallback="deny"), x + x)
+            text = expect_refused(lambda: bridge.session(lacks, device=device, fallback="deny").run(None, {"x": x}), "Backplane")  # pylint: disable=cell-var-from-loop
             print(text.splitlines()[0][-300:])
+            assert "kernel" in text and device in text, text
+            expect_runs(sometimes, numpy.cos(x))
 
 
 def package(_, folder):

@@ -84,32 +84,6 @@ static struct ort_status *offer_init(struct ort_offer *offer, struct bp_device *
                                   ORT_MEMORY_DEFAULT, 0, ORT_ALLOCATOR_DEVICE, &offer->info);
 }
 
-struct ort_status *ort_offer_strict(struct ort_offer *offer, struct ort_offer **out)
-{
-    const struct bp_core_options o = {.size = sizeof o, .fallback = BP_CORE_FALLBACK_DENY};
-    uint32_t number = (uint32_t)(offer - ort_factory.offer);
-    struct ort_offer *strict = &ort_factory.strict[number];
-    struct ort_status *failed = NULL;
-    struct bp_device *device = NULL;
-    enum bp_status status = BP_OK;
-
-    if (offer->info) /* ONNX Runtime allocates memory of the device itself, once for all sessions */
-        return ort_error(ORT_NOT_IMPLEMENTED, "Backplane: %s: fallback=deny is supported on "
-                         "devices that use host memory; set BP_FALLBACK=deny for the process",
-                         offer->name);
-    pthread_mutex_lock(&ort_factory.lock);
-    if (!ort_factory.strict_core) status = bp_core_create(&o, &ort_factory.strict_core);
-    if (status == BP_OK && !strict->device) {
-        status = bp_device_create(ort_factory.strict_core, offer->name, &device);
-        if (status == BP_OK) failed = offer_init(strict, device, number);
-        if (failed) offer_finish(strict);
-    }
-    pthread_mutex_unlock(&ort_factory.lock);
-    if (status) return ort_failure(status);
-    if (!failed) *out = strict;
-    return failed;
-}
-
 /* Tests whether BP_ORT_DEVICES, a list of names and globs that ',' separates, admits a device. */
 static bool factory_admits(const char *name)
 {
@@ -251,7 +225,6 @@ static struct ort_status *factory_init(struct ort_factory *f, const struct ort_b
     }
     TRY(version_check());
     *f = (struct ort_factory){.logger = logger, .peer = peer};
-    pthread_mutex_init(&f->lock, NULL);
     f->base = (struct ort_ep_factory){.version = ORT_SINCE,
                                       .name = factory_name,
                                       .vendor = factory_vendor,
@@ -301,13 +274,7 @@ struct ort_status *CreateEpFactories(const char *name, const struct ort_base *ba
 static void factory_finish(struct ort_factory *f)
 {
     if (!factory_is_released || factory_users) return;
-    for (uint32_t i = 0; i < f->n_offer; i++) {
-        offer_finish(&f->offer[i]);
-        if (f->strict[i].device) offer_finish(&f->strict[i]);
-    }
-    bp_core_destroy(f->strict_core);
-    f->strict_core = NULL;
-    pthread_mutex_destroy(&f->lock);
+    for (uint32_t i = 0; i < f->n_offer; i++) offer_finish(&f->offer[i]);
     f->n_offer = 0;
     bp_core_destroy(f->core);
     f->core = NULL;

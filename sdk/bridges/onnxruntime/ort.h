@@ -70,10 +70,6 @@ struct ort_factory {
     struct bp_core *core;
     const struct ort_logger *logger;
     struct ort_offer offer[ORT_DEVICES];
-    struct ort_offer strict[ORT_DEVICES]; /* the same devices in a core that denies fallbacks; those
-                                             that were needed are open */
-    struct bp_core *strict_core;          /* or NULL */
-    pthread_mutex_t lock;                 /* of the strict ones */
     uint32_t n_offer;
     bool is_open;  /* the devices have been looked for */
     uint32_t peer; /* minor version of ONNX Runtime */
@@ -99,6 +95,7 @@ struct ort_provider {
     struct ort_offer *offer;
     const struct ort_logger *logger;
     struct ort_options options;
+    uint32_t fallback; /* enum bp_core_fallback: of threads that compile and run its sub-graphs */
     uint32_t n_unit; /* compiled so far: names of contexts */
 };
 
@@ -106,9 +103,6 @@ struct ort_provider {
  * library before it releases them. */
 void ort_factory_use(void);
 void ort_factory_unuse(void);
-
-/* factory.c: the same device in a core that denies fallbacks. */
-struct ort_status *ort_offer_strict(struct ort_offer *offer, struct ort_offer **out);
 
 /* options.c. */
 struct ort_status *ort_options_read(const struct ort_session_options *from,

@@ -25,12 +25,12 @@ static void provider_release_units(struct ort_ep *self, struct ort_compute **com
         if (compute[i]) ort_unit_destroy((struct ort_unit *)compute[i]);
 }
 
-static struct ort_status *provider_compile(struct ort_ep *self, const struct ort_graph **graph,
-                                           const struct ort_node **fused, size_t n,
-                                           struct ort_compute **out_compute,
-                                           struct ort_node **out_context)
+static struct ort_status *provider_compile_all(struct ort_provider *ep,
+                                               const struct ort_graph **graph,
+                                               const struct ort_node **fused, size_t n,
+                                               struct ort_compute **out_compute,
+                                               struct ort_node **out_context)
 {
-    struct ort_provider *ep = (struct ort_provider *)self;
 
     for (size_t i = 0; i < n; i++) {
         struct ort_unit *unit = NULL;
@@ -39,7 +39,7 @@ static struct ort_status *provider_compile(struct ort_ep *self, const struct ort
         if (!status && ep->options.context_enable)
             status = ort_context_write(unit, graph[i], fused[i], &out_context[i]);
         if (status) {
-            provider_release_units(self, out_compute, i + 1);
+            provider_release_units(&ep->base, out_compute, i + 1);
             memset(out_compute, 0, n * sizeof(void *));
             for (size_t k = 0; k < i && ep->options.context_enable; k++) {
                 ort.node_release(out_context[k]);
@@ -50,6 +50,21 @@ static struct ort_status *provider_compile(struct ort_ep *self, const struct ort
         ep->n_unit++;
     }
     return NULL;
+}
+
+static struct ort_status *provider_compile(struct ort_ep *self, const struct ort_graph **graph,
+                                           const struct ort_node **fused, size_t n,
+                                           struct ort_compute **out_compute,
+                                           struct ort_node **out_context)
+{
+    struct ort_provider *ep = (struct ort_provider *)self;
+    struct ort_status *status;
+    uint32_t before = 0;
+
+    bp_thread_set_fallback(ep->fallback, &before);
+    status = provider_compile_all(ep, graph, fused, n, out_compute, out_context);
+    bp_thread_set_fallback(before, NULL);
+    return status;
 }
 
 /* The offer of a device's name; NULL: there is none. */
@@ -86,7 +101,7 @@ static struct ort_status *provider_choose(struct ort_provider *ep,
         return ort_error(ORT_INVALID_ARGUMENT, "Backplane: option device is %s, but the session "
                          "names %s, which has memory of its own: let the session name %s", wanted,
                          named, wanted);
-    if (!strcmp(ep->options.fallback, "deny")) TRY(ort_offer_strict(ep->offer, &ep->offer));
+    if (!strcmp(ep->options.fallback, "deny")) ep->fallback = BP_CORE_FALLBACK_DENY;
     if (n > 1)
         ort_log(ep->logger, ORT_WARNING, "Backplane: a session runs on one device: %s is used, "
                 "the other %zu are not", ep->offer->name, n - 1);

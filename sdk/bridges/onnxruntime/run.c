@@ -382,7 +382,7 @@ static struct ort_status *runner_run(struct ort_runner *runner, struct ort_unit 
     return status ? ort_failure(status) : NULL;
 }
 
-struct ort_status *ort_unit_run(struct ort_unit *unit, struct ort_context *context)
+static struct ort_status *unit_run(struct ort_unit *unit, struct ort_context *context)
 {
     struct ort_runner *runner = NULL;
     struct ort_status *status;
@@ -392,5 +392,16 @@ struct ort_status *ort_unit_run(struct ort_unit *unit, struct ort_context *conte
     status = runner_run(runner, unit, context);
     if (status) ort_runner_destroy(runner); /* its stream may have failed */
     else runner_give_back(unit, runner);
+    return status;
+}
+
+struct ort_status *ort_unit_run(struct ort_unit *unit, struct ort_context *context)
+{
+    struct ort_status *status;
+    uint32_t before = 0;
+
+    bp_thread_set_fallback(unit->ep->fallback, &before);
+    status = unit_run(unit, context);
+    bp_thread_set_fallback(before, NULL);
     return status;
 }
