@@ -193,6 +193,20 @@ def run_threads(peer):
     if code == 0 and "ok" in text.splitlines() and "ThreadSanitizer" not in text:
         peer.count.pass_()
     else:
+def run_sessions(peer):
+    """The same code with ONNX Runtime and with the Python package, and RapidOCR's own class where its package is."""
+    if not os.path.exists(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "_backplane.abi3.so")):
+        peer.count.skip("peers/onnxruntime/package", "Python.h is not installed, so that the Python package is not built")
+        return
+    folders = [os.path.join(packages, "rapidocr_onnxruntime") for packages in peer.packages_of("real-models")]
+    code, text = peer.call(script(peer, "ort_sessions.py", *[folder for folder in folders if os.path.isdir(folder)]), CHECK_SECONDS,
+                           {**environment(peer, "cpu"), "PYTHONPATH": os.path.join(peer.build, "sdk", "bridges", "python")})
+    if code == 0 and text.splitlines()[-1:] == ["ok"]:
+        peer.count.pass_()
+    else:
+        peer.count.fail(f"peers/onnxruntime/sessions: exit status {code}", text)
+
+
         peer.count.fail(f"peers/onnxruntime/tsan: exit status {code}", text)
 
 
@@ -312,6 +326,7 @@ def test(peer):
                 count_suite(peer.count, device, found, expected_of(entries, device, peer.version("onnxruntime")),
                             floor_of(floors, device, peer.version("onnxruntime")), DEVICES[device] == 1)
     with peer.step("networks", BUDGETS["networks"]):
+        run_sessions(peer)
         run_networks(peer)
 
 

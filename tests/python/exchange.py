@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import sys
+import tempfile
 import weakref
 
 import tap
@@ -293,6 +294,51 @@ def test_a_model_takes_and_returns_arrays_of_numpy(peer):
     for feeds in ({"x": bp.asarray(x)}, [x.tolist()]):
         y, = model.run(None, feeds)
         same([type(y), y.tolist()], [bp.Tensor, [1, 2, 3, 4]])
+
+
+def test_sessions_with_the_names_of_onnxruntime_numpy(_):
+    import warnings
+    import numpy
+    import backplane.onnxruntime as ort
+    graph = bp.Graph()
+    graph.output(bp.ops.relu(graph.input("x", (2, 2))), "y")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "relu.onnx")
+        graph.export(path)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            session = ort.InferenceSession(path, ort.SessionOptions(), ["NoExecutionProvider", ("BackplaneExecutionProvider", {"device": "cpu:0"})])
+        same([len(seen), "NoExecutionProvider is not available" in str(seen[0].message)], [1, True])
+        same(session.get_providers(), ["BackplaneExecutionProvider", "CPUExecutionProvider"])
+        same(session.get_provider_options()["BackplaneExecutionProvider"], {"device": "cpu:0"})
+        same([(p.name, p.type, p.shape) for p in session.get_inputs() + session.get_outputs()][0], ("x", "tensor(float)", [2, 2]))
+        x = numpy.array([[1, -2], [-3, 4]], numpy.float32)
+        y, = session.run(["y"], {"x": x})
+        same([type(y), y.dtype, y.tolist()], [numpy.ndarray, numpy.float32, [[1, 0], [0, 4]]])
+        binding, value = session.io_binding(), ort.OrtValue.ortvalue_from_numpy(x)
+        raises(NotImplementedError, binding.bind_input, "x", "cpu", 0, numpy.float32, (2, 2), 0, has="addresses")
+        value.update_inplace(-x)
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        same(binding.copy_outputs_to_cpu()[0].tolist(), [[0, 2], [3, 0]])
+        raises(ValueError, session.run, None, {}, has="['x'] are missing")
+        raises(ValueError, session.run, None, {"x": x, "z": x}, has="no inputs ['z']")
+        stopped = ort.RunOptions()
+        stopped.terminate = True
+        raises(RuntimeError, session.run, None, {"x": x}, stopped, has="terminate")
+        raises(TypeError, ort.InferenceSession, path, provider=["CPUExecutionProvider"], has="'provider'")
+        raises(ValueError, ort.InferenceSession, path, providers=[("BackplaneExecutionProvider", {"divice": "cpu"})], has="divice")
+        raises(ValueError, ort.InferenceSession, path, providers=["CPUExecutionProvider"], provider_options=[{}, {}], has="length")
+        raises(LookupError, ort.InferenceSession, path, providers=[("BackplaneExecutionProvider", {"device": "warp:0"})])
+        for name, value in (("enable_profiling", True), ("optimized_model_filepath", "x.onnx")):
+            options = ort.SessionOptions()
+            setattr(options, name, value)
+            raises(NotImplementedError, ort.InferenceSession, path, options, has=name)
+        raises(NotImplementedError, options.register_custom_ops_library, "x.so")
+        raises(AttributeError, setattr, options, "intra_op_threads", 1, has="intra_op_num_threads")
+        same(bp.Model(path).info()["metadata"], {})
+        same([name in ort.get_available_providers() for name in ("CPUExecutionProvider", "BackplaneExecutionProvider")], [True, True])
 
 
 def tests():

@@ -17,7 +17,8 @@
     X(bp_model_run_into) \
     X(bp_model_weight) \
     X(bp_model_export) \
-    X(bp_model_get_info)
+    X(bp_model_get_info) \
+    X(bp_model_get_metadata)
 
 static struct {
     bool open; /* of all interpreters */
@@ -379,18 +380,39 @@ static PyObject *model_weight(PyObject *self, PyObject *name)
     return status ? py_fail(m->state, status) : py_tensor_wrap(m->state, tensor, m->device);
 }
 
+/* The model's metadata as a dict; of several entries with a key, the last one. */
+static PyObject *model_metadata(struct py_model *m, uint32_t n)
+{
+    PyObject *all = PyDict_New();
+
+    for (uint32_t i = 0; all && i < n; i++) {
+        struct bp_model_metadata e = {.size = sizeof e};
+        enum bp_status status = onnx.bp_model_get_metadata(m->handle, i, &e);
+        PyObject *value = status ? py_fail(m->state, status) : PyUnicode_FromString(e.value);
+
+        if (!value || PyDict_SetItemString(all, e.key, value)) Py_CLEAR(all);
+        Py_XDECREF(value);
+    }
+    return all;
+}
+
 static PyObject *model_info(PyObject *self, PyObject *unused)
 {
     struct py_model *m = (struct py_model *)self;
     struct bp_model_info i = {.size = sizeof i};
     enum bp_status status = onnx.bp_model_get_info(m->handle, &i);
+    PyObject *metadata = status ? py_fail(m->state, status) : model_metadata(m, i.metadata);
 
     (void)unused;
-    if (status) return py_fail(m->state, status);
-    return Py_BuildValue("{s:L,s:s,s:I,s:I,s:K,s:s,s:K}", "opset", (long long)i.opset, "producer",
-                         i.producer, "nodes", (unsigned)i.nodes, "weights", (unsigned)i.weights,
-                         "weight_bytes", (unsigned long long)i.weight_bytes, "graph_name",
-                         i.graph_name ? i.graph_name : "", "runs", (unsigned long long)i.runs);
+    if (!metadata) return NULL;
+    return Py_BuildValue("{s:L,s:s,s:s,s:I,s:I,s:K,s:s,s:s,s:s,s:s,s:L,s:L,s:K,s:N}", "opset",
+                         (long long)i.opset, "producer", i.producer, "producer_version",
+                         i.producer_version, "nodes", (unsigned)i.nodes, "weights",
+                         (unsigned)i.weights, "weight_bytes", (unsigned long long)i.weight_bytes,
+                         "graph_name", i.graph_name, "graph_doc", i.graph_doc, "domain", i.domain,
+                         "doc", i.doc, "model_version", (long long)i.model_version, "ir_version",
+                         (long long)i.ir_version, "runs", (unsigned long long)i.runs, "metadata",
+                         metadata);
 }
 
 static PyObject *model_get_ports(PyObject *self, void *outputs)
