@@ -7,6 +7,7 @@ share tensors with it, in `test --all` torch and paddle too. A small call and an
 import glob
 import os
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -15,9 +16,21 @@ import run  # noqa: E402
 
 RUN_SECONDS = 300
 NO_KERNEL = {("gradients", "template")}  # features that need kernels that a device lacks
-BUDGETS = {"pip": 60, "devices": 60, "exchange": 60, "speed": 30, "kernels": 150, "kernels, all": 600}
+BUDGETS = {"pip": 60, "versions": 240, "devices": 60, "exchange": 60, "speed": 30, "kernels": 150, "kernels, all": 600}
 PACKAGES = {"python": ("numpy", "jax"), "python@paddle": ("paddle",), "python-torch": ("torch",)}
 ADD_US, IMPORT_MS = 2.0, 60.0
+VERSIONS = ("3.12", "3.13", "3.14", "3.15")  # besides the one that runs the tests; a `t` is added for the free-threaded build
+PROGRAMS = ("tensors.py", "calls.py", "graphs.py", "processes.py")
+INSTALLS = {"cp310": False, "cp311": True, "cp312": True, "cp313": True, "cp314": True, "cp313t": False, "cp314t": False}
+TAGS = """
+import sys
+from packaging.tags import cpython_tags
+from packaging.utils import parse_wheel_filename
+tags = parse_wheel_filename(sys.argv[1])[3]
+platforms = [tag.platform for tag in tags]
+for abi in sys.argv[2:]:
+    print(abi, bool(tags & set(cpython_tags((3, int(abi[3:].rstrip("t"))), [abi], platforms))))
+"""
 HELLO = """
 import backplane as bp
 print(bp.ops.relu(bp.asarray([1.0, -2.0])).tolist(), bp.Device("h_good").name, bp.__file__.startswith(%r))
@@ -69,6 +82,44 @@ def test_pip(peer):
         return None
     peer.count.pass_()
     return python
+
+
+def test_tags(peer):
+    """The Pythons that install the wheel, by the package with which pip decides: no free-threaded one."""
+    wheel, = glob.glob(os.path.join(peer.folder, "wheels", "backplane-[0-9]*.whl"))
+    code, output = peer.call([peer.python, "-c", TAGS, os.path.basename(wheel), *INSTALLS], RUN_SECONDS)
+    if code or output.split() != [word for pair in INSTALLS.items() for word in map(str, pair)]:
+        peer.count.fail(f"peers/{peer.name}/tags: exit status {code}", output)
+    else:
+        peer.count.pass_()
+
+
+def find_python(version):
+    """The program of another version of Python, in PATH or where pyenv installs them, or None."""
+    name = f"python{version}"
+    folders = os.environ.get("PATH", "").split(os.pathsep) + sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}*/bin")))
+    for path in (os.path.join(folder, name) for folder in folders):
+        if os.access(path, os.X_OK) and not subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode:
+            return path
+    return None
+
+
+def test_versions(peer):
+    """The tests of the package with each other Python that this machine has; a free-threaded one refuses the package."""
+    for version in VERSIONS:
+        name, python, free = f"peers/{peer.name}/versions/{version}", find_python(version), find_python(f"{version}t")
+        if not python:
+            peer.count.skip(name, "this Python is not installed")
+        for program in PROGRAMS if python else ():
+            code, output = peer.call([python, os.path.join(run.ROOT, "tests", "python", program), peer.build], RUN_SECONDS)
+            count_tap(peer.count, f"{name}/{program}", code, output)
+        if free:
+            code, output = peer.call([free, "-c", "import backplane"], RUN_SECONDS,
+                                     {"PYTHONPATH": os.path.join(peer.build, "sdk", "bridges", "python")})
+            if code and "needs a Python with the global interpreter lock" in output:
+                peer.count.pass_()
+            else:
+                peer.count.fail(f"{name}t: exit status {code}", output)
 
 
 def test_speed(peer, python):
@@ -137,6 +188,11 @@ def test(peer):
     if peer.name == "python":
         with peer.step("pip", BUDGETS["pip"]):
             python = test_pip(peer)
+            if python:
+                test_tags(peer)
+        if peer.everything:
+            with peer.step("versions", BUDGETS["versions"]):
+                test_versions(peer)
         with peer.step("devices", BUDGETS["devices"]):
             test_devices(peer)
         if python:

@@ -121,6 +121,18 @@ print([line.split()[-1] for line in open("/proc/self/maps") if ".so" in line])
         assert next(iter(used)).startswith(SITE), used
 
 
+def test_a_python_that_cannot_load_the_extension_says_why():
+    folder = os.path.join(TOP.name, "alone")
+    os.makedirs(os.path.join(folder, "backplane"))
+    with open(os.path.join(SITE, "backplane", "__init__.py"), encoding="utf-8") as source, \
+            open(os.path.join(folder, "backplane", "__init__.py"), "w", encoding="utf-8") as target:
+        target.write(source.read())
+    for is_free, text in ((0, "the extension of backplane cannot be loaded"), (1, "backplane needs a Python with the global interpreter lock")):
+        code = f"import sys, sysconfig; sys.path.append({folder!r}); sysconfig.get_config_vars()['Py_GIL_DISABLED'] = {is_free}; import backplane"
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode and f"ImportError: {text}" in done.stderr, done.stderr
+
+
 def test_a_plugin_comes_as_a_wheel():
     same(in_site(SITE, """
 print([p["name"] for p in bp.plugins() if p["state"] == "ready"], bp.Device("h_good").name)

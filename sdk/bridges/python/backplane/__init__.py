@@ -15,6 +15,9 @@ import os as _os
 try:
     from . import _backplane
 except ImportError as _error:
+    import sysconfig as _sysconfig
+    if _sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise ImportError("backplane needs a Python with the global interpreter lock: the free-threaded build has no stable ABI") from _error
     raise ImportError(f"the extension of backplane cannot be loaded: {_error}") from _error
 from . import _host
 from ._backplane import *  # noqa: F403
