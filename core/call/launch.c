@@ -293,8 +293,9 @@ static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *s
 {
     const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_FLAT_MAX];
     uint64_t number = 0, began = launch_now_ns();
-    enum bp_status status = bp_fallback_check(p->device, p->row, step->kind);
+    enum bp_status status = BP_OK;
 
+    if (step->kind) status = bp_fallback_check(p->device, p->row, step->kind);
     if (status) return status;
     if (step->fallback) {
         status = launch_on_fallback(step, stream, at->in, at->out, run);
