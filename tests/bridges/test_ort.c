@@ -199,17 +199,28 @@ static struct provider provider_load(void)
     return p;
 }
 
-static struct ort_ep_factory *provider_factory(const struct provider *p, const char *version)
+/* Fills in the provider's factory, and that of the provider for selection policies; NULL: there is
+ * none. */
+static void provider_factories(const struct provider *p, const char *version,
+                               struct ort_ep_factory *factory[2])
 {
-    struct ort_ep_factory *factory[4] = {NULL};
     struct ort_status *status;
     size_t n = 99;
 
     peer_version = version;
-    status = p->create("backplane", &base, (const struct ort_logger *)&base, factory, 4, &n);
+    factory[0] = factory[1] = NULL;
+    status = p->create("backplane", &base, (const struct ort_logger *)&base, factory, 2, &n);
     cr_assert_null(status, "%s", status ? status->text : "");
-    cr_assert(n <= 1);
-    return n ? factory[0] : NULL;
+    cr_assert_eq(n, (size_t)((factory[0] != NULL) + (factory[1] != NULL)));
+}
+
+static struct ort_ep_factory *provider_factory(const struct provider *p, const char *version)
+{
+    struct ort_ep_factory *factory[2];
+
+    provider_factories(p, version, factory);
+    cr_assert_eq(factory[0] != NULL, factory[1] != NULL);
+    return factory[0];
 }
 
 Test(ort, too_old_a_version_gets_no_provider)
@@ -325,6 +336,36 @@ Test(ort, offers_devices_on_the_hardware_that_there_is)
     cr_assert_null(f->devices(f, all, 0, device, 8, &n));
     cr_assert_eq(n, 0, "no hardware");
     cr_assert_null(p.release(f));
+}
+
+Test(ort, a_provider_for_policies_is_on_each_hardware_of_devices)
+{
+    const struct ort_hardware cpu = {ORT_HARDWARE_CPU, 0}, gpu = {ORT_HARDWARE_GPU, 0x10DE};
+    const struct ort_hardware *const all[2] = {&gpu, &cpu};
+    struct ort_ep_factory *f[2];
+    struct ort_ep_device *device[8];
+    struct provider p = provider_load();
+    size_t n = 99;
+
+    provider_factories(&p, "1.32.0", f);
+    cr_assert(f[0] && f[1]);
+    cr_assert_lt(strcmp(f[1]->name(f[1]), f[0]->name(f[0])), 0, "policies take the first name");
+    cr_assert_null(f[0]->devices(f[0], all, 2, device, 8, &n));
+    cr_assert_null(f[1]->devices(f[1], all, 2, device, 8, &n));
+    cr_assert(n == 1 || n == 2, "%zu devices", n); /* cpu and sim may be on one hardware */
+    cr_assert_null(p.release(f[1]));
+    cr_assert_null(p.release(f[0]));
+}
+
+Test(ort, policies_may_choose_its_devices_if_a_variable_says_so)
+{
+    struct ort_ep_factory *f[2];
+    struct provider p = provider_load();
+
+    setenv("BP_ORT_POLICIES", "1", 1);
+    provider_factories(&p, "1.32.0", f);
+    cr_assert(f[0] && !f[1]);
+    cr_assert_null(p.release(f[0]));
 }
 
 Test(ort, releases_the_devices_of_a_call_that_fails)

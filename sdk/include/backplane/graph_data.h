@@ -43,8 +43,8 @@ struct bp_data_value { /* rows */
 
     /* Of a frozen constant: the contents, as the members of bp_view with these names. On a device
      * that is not BP_DEVICE_HOST_VISIBLE the host must not read them; the plugin copies them.
-     * bytes: from the first element to the end of the last. id: a number that identifies this memory with
-     * these contents in this process for ever, as bp_prep.constant; 0: unknown. */
+     * bytes: from the first element to the end of the last. id: a number that identifies this
+     * memory with these contents in this process for ever, as bp_prep.constant; 0: unknown. */
     const void *data;
     const void *memory;
     uint64_t bytes, id;
