@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the execution provider for ONNX Runtime in ONNX Runtime: checks of its parts, ONNX's test models with the
 processor's provider forbidden, and whole networks. The models are those of Debian's libonnx-testdata."""
+import datetime
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 
 import bridge_matrix
+import ort_networks
 import python_package
 import real_models
 from bridge_matrix import environment
@@ -41,6 +44,24 @@ not pass. Networks are compared with ONNX Runtime's own provider.
 | ONNX Runtime | cpu | sim, each 8th model | xpu | networks on cpu |
 |---|---|---|---|---|
 """
+TIMES_PAGE = os.path.join(ROOT, "docs", "results", "onnxruntime-times.md")
+TIMES_HEAD = """\
+<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Times of the provider for ONNX Runtime
+
+`./dev peers bench onnxruntime` writes this page: whole networks in a session of ONNX Runtime's own provider, in a session of
+Backplane's provider, and in Backplane alone (`bp_model_run_into`), on the cpu with one thread each. Runs are by turns
+in one process, on inputs and outputs that exist, and loads by turns too; times are those of the processor. All numbers are
+ratios of medians, except the quartiles in brackets, which are of the ratios of all turns. A network with several sets of inputs has a line for each.
+The limits are 1.05 for provider / alone and 1.2 for loads; what is over them is bold.
+
+{when}, {machine}, {processors} processors, ONNX Runtime {version}. The mean load of the machine was {load:.1f}{busy}.
+
+| network | run: provider / ONNX Runtime | run: alone / ONNX Runtime | run: provider / alone | load: provider / ONNX Runtime |
+|---|---|---|---|---|
+"""
+TIMES = re.compile(r"(?P<name>\S+) +load .* s, (?P<load>\S+) +run +(?P<theirs>\S+) +(?P<ours>\S+) +(?P<alone>\S+) ms +"
+                   r"provider / alone (?P<over>\S+) \((?P<low>\S+) to (?P<high>[^)]+)\)")
 results = {}  # {version: {column: text}}, of this run
 HEAD = """\
 # ONNX's test models that do not pass in ONNX Runtime with Backplane's provider alone.
@@ -174,6 +195,20 @@ def run_alone(peer):
             peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", text)
 
 
+def run_sessions(peer):
+    """The same code with ONNX Runtime and with the Python package, and RapidOCR's own class where its package is."""
+    if not os.path.exists(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "_backplane.abi3.so")):
+        peer.count.skip("peers/onnxruntime/package", "Python.h is not installed, so that the Python package is not built")
+        return
+    folders = [os.path.join(packages, "rapidocr_onnxruntime") for packages in peer.packages_of("real-models")]
+    code, text = peer.call(script(peer, "ort_sessions.py", *[folder for folder in folders if os.path.isdir(folder)]), CHECK_SECONDS,
+                           {**environment(peer, "cpu"), "PYTHONPATH": os.path.join(peer.build, "sdk", "bridges", "python")})
+    if code == 0 and text.splitlines()[-1:] == ["ok"]:
+        peer.count.pass_()
+    else:
+        peer.count.fail(f"peers/onnxruntime/sessions: exit status {code}", text)
+
+
 def run_threads(peer):
     """Four threads run a session of a build with ThreadSanitizer, which sees our libraries only."""
     build = f"{peer.build}-tsan"
@@ -193,20 +228,6 @@ def run_threads(peer):
     if code == 0 and "ok" in text.splitlines() and "ThreadSanitizer" not in text:
         peer.count.pass_()
     else:
-def run_sessions(peer):
-    """The same code with ONNX Runtime and with the Python package, and RapidOCR's own class where its package is."""
-    if not os.path.exists(os.path.join(peer.build, "sdk", "bridges", "python", "backplane", "_backplane.abi3.so")):
-        peer.count.skip("peers/onnxruntime/package", "Python.h is not installed, so that the Python package is not built")
-        return
-    folders = [os.path.join(packages, "rapidocr_onnxruntime") for packages in peer.packages_of("real-models")]
-    code, text = peer.call(script(peer, "ort_sessions.py", *[folder for folder in folders if os.path.isdir(folder)]), CHECK_SECONDS,
-                           {**environment(peer, "cpu"), "PYTHONPATH": os.path.join(peer.build, "sdk", "bridges", "python")})
-    if code == 0 and text.splitlines()[-1:] == ["ok"]:
-        peer.count.pass_()
-    else:
-        peer.count.fail(f"peers/onnxruntime/sessions: exit status {code}", text)
-
-
         peer.count.fail(f"peers/onnxruntime/tsan: exit status {code}", text)
 
 
@@ -307,6 +328,7 @@ def test(peer):
     with peer.step("checks", BUDGETS["checks"]):
         run_checks(peer)
         run_alone(peer)
+        run_sessions(peer)
         run_threads(peer)
     with peer.step("package", BUDGETS["package"]):
         run_package(peer)
@@ -326,7 +348,6 @@ def test(peer):
                 count_suite(peer.count, device, found, expected_of(entries, device, peer.version("onnxruntime")),
                             floor_of(floors, device, peer.version("onnxruntime")), DEVICES[device] == 1)
     with peer.step("networks", BUDGETS["networks"]):
-        run_sessions(peer)
         run_networks(peer)
 
 
@@ -342,15 +363,41 @@ def update(peer):
     count_suite(peer.count, "cpu", found, expected_of(entries, "cpu", peer.version("onnxruntime")), floors.get("cpu"), True)
 
 
+def times_row(line):
+    """A line of the page of times, or None."""
+    found = TIMES.match(line)
+    if not found:
+        return None
+    theirs, ours, alone, over, low, high, load = map(float, found.group("theirs", "ours", "alone", "over", "low", "high", "load"))
+    marked = [f"**{value:.2f}**" if value > limit else f"{value:.2f}"
+              for value, limit in ((over, ort_networks.RUN_LIMIT), (load, ort_networks.LOAD_LIMIT))]
+    return (f"| {found['name']} | {ours / theirs:.2f} | {alone / theirs:.2f} | {marked[0]} ({low:.2f} to {high:.2f}) | {marked[1]} |\n")
+
+
+def write_times(peer, rows, loads):
+    load, processors = sum(loads) / len(loads), os.cpu_count()
+    with open(TIMES_PAGE, "w", encoding="utf-8") as file:
+        file.write(TIMES_HEAD.format(when=datetime.date.today(), machine=platform.machine(), processors=processors,
+                                     version=peer.version("onnxruntime"), load=load,
+                                     busy=": other work ran beside this" if load > 1.5 else "") + "".join(rows))
+
+
 def bench(peer, part):
-    """Prints the times of loads and runs: ONNX Runtime's own provider, Backplane's in ONNX Runtime, Backplane alone."""
+    """Prints the times of loads and runs: ONNX Runtime's own provider, Backplane's in ONNX Runtime, Backplane alone. Writes
+    the page of times after a run of all networks without a failure."""
+    rows, loads, failed = [], [], peer.count.failed
     for name, path in networks_of(peer).items():
         if part in name:
             code, output = peer.call(script(peer, "ort_networks.py", library_of(peer), "cpu:0", name, path,
                                          os.path.join(peer.build, "sdk", "onnx", "libbackplane-onnx.so")), NETWORK_SECONDS,
                                   {**environment(peer, "cpu"), "BP_THREADS": "1"})
             print(output.rstrip(), flush=True)
-            if code:
-                peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}", output)
+            made = [row for row in map(times_row, output.splitlines()) if row]
+            if code or not made:
+                peer.count.fail(f"peers/onnxruntime/{name}: exit status {code}, {len(made)} times", output)
             else:
                 peer.count.pass_()
+            rows += made
+            loads.append(os.getloadavg()[0])
+    if rows and not part and peer.count.failed == failed:
+        write_times(peer, rows, loads)

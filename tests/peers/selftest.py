@@ -416,6 +416,9 @@ CHECKS = {
     "a floor of a version of ONNX Runtime": lambda: [ort_provider.floor_of({"cpu": 9, "1.23:cpu": 7}, "cpu", v) for v in (
         "1.23.2", "1.32.0")] == [7, 9],
     "a list of models in ONNX Runtime": provider_list,
+    "a line of times in ONNX Runtime": lambda: ort_provider.times_row(
+        "net   load   0.100   0.300 s, 3.00   run     4.000     6.000     5.000 ms   provider / alone 1.2 (1.1 to 1.3), shortest 1.1   x") ==
+    "| net | 1.50 | 1.25 | **1.20** (1.10 to 1.30) | **3.00** |\n" and ort_provider.times_row("net load") is None,
     "a bad line about ONNX Runtime": lambda: refuses_list(ort_provider.parse_list, "node/a lost: why\n", "ort_suite.txt:1"),
     "features of bridges by device": bridge_table,
     "lists of this folder": committed_lists_fit,
