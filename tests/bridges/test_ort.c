@@ -357,7 +357,7 @@ Test(ort, a_provider_for_policies_is_on_each_hardware_of_devices)
     cr_assert_null(p.release(f[0]));
 }
 
-Test(ort, policies_may_choose_its_devices_if_a_variable_says_so)
+Test(ort, policies_may_choose_its_devices_with_a_variable)
 {
     struct ort_ep_factory *f[2];
     struct provider p = provider_load();
