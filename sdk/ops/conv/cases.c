@@ -60,6 +60,10 @@ static const struct geometry geometries[] = {
     {"2d.wide-gaps", "2x64x10x10", "48x64x1x1", {2, 2, 1}, ONES, NO_PAD, 1, true},
     {"2d.wide-groups", "1x48x12x11", "32x3x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, 16, true},
     {"2d.wide-depthwise", "3x40x17x16", "40x1x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, 40, true},
+    /* Images of one axis, written with more; one meets padding only. */
+    {"2d.wide-line", "2x32x41x1", "24x32x5x1", ONES, {2, 1, 1}, {2, 0, 0, 1, 0, 0}, 1, true},
+    {"2d.wide-line-beside", "1x32x41x1", "24x32x3x1", {1, 3, 1}, ONES, {0, 1, 0, 0, 1, 0}, 1, true},
+    {"3d.wide-line", "1x64x40x1x1", "24x32x3x1x1", {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, 2, true},
     {"3d", "1x2x5x6x7", "3x2x3x2x3", ONES, ONES, NO_PAD, 1, true},
     {"3d.all", "2x4x7x8x9", "6x2x2x3x3", {1, 2, 3}, {2, 1, 1}, {1, 0, 2, 0, 1, 1}, 2, true},
     {"3d.depthwise", "1x3x6x5x5", "3x1x3x3x3", {2, 1, 1}, ONES, {1, 1, 1, 1, 1, 1}, 3, false},

@@ -110,6 +110,7 @@ static void fused_conv_geometries(const struct case_builder *builder)
     static const char *const parts[] = {"1x3x7x6+4x3x3x3+-+-", "1x3x7x6+4x3x3x3+4+-",
                                         "1x3x7x6+4x3x3x3+-+1x4x5x4", "2x3x9+4x3x3+4+2x4x7",
                                         "1x2x4x5x4+3x2x2x3x2+3+1x3x3x3x3",
+                                        "1x32x41x1+24x32x5x1+24+1x24x37x1",
                                         "0x3x7x6+4x3x3x3+4+0x4x5x4"};
     struct kernel_case *made;
 
