@@ -11,20 +11,8 @@ struct fused_plan {
     int64_t count;
     double work; /* of an element, in additions */
     size_t args_size;
-    int64_t args[FUSED_RANK * (1 + FUSED_OPERANDS)];
+    int64_t args[FUSED_ARGS];
 };
-
-/* Fills the kernel's struct fused_args. */
-static void plan_args(struct fused_plan *p, const struct fused_walk *w)
-{
-    size_t rank = (size_t)w->rank, n = 0;
-
-    if (!rank) return;
-    memcpy(p->args, w->shape, rank * sizeof *p->args);
-    for (int k = 0; k < w->n; k++)
-        memcpy(p->args + (n += rank), w->stride[k], rank * sizeof *p->args);
-    p->args_size = (n + rank) * sizeof *p->args;
-}
 
 /* Compiles the kernel. Declines code that the device cannot run, and more arguments than its driver
  * takes. */
@@ -35,11 +23,12 @@ static enum bp_status plan_compile(struct xpu_device *d, const struct bp_prep *p
     enum portable_type type = portable_type(prep->out[0]->dtype);
     size_t bytes = p->args_size + 2 * sizeof(int64_t) +
                    (size_t)p->n_operand * (sizeof(cl_mem) + sizeof(cl_ulong));
+    const struct fused_device on = {d->is_processor, d->has_f64, true};
     enum bp_status status;
     char *text;
 
     if (bytes > d->parameters) return BP_ERR_UNSUPPORTED;
-    text = xpu_fused_print(code, type, d, walk, &p->work);
+    text = portable_fused_print(code, type, &on, walk, &p->work);
     if (!text) return BP_ERR_UNSUPPORTED;
     status = xpu_fused_get(d, type, text, &p->kernel);
     free(text);
@@ -57,10 +46,10 @@ enum bp_status xpu_fused_prepare(void *p, const struct bp_prep *prep, struct bp_
     if (!plan)
         return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory for a plan of fused",
                        d->number);
-    xpu_fused_walk(prep, &walk);
+    portable_fused_walk(prep, &walk);
     plan->n_operand = walk.n;
     plan->count = walk.count;
-    plan_args(plan, &walk);
+    plan->args_size = portable_fused_args(&walk, plan->args);
     if (walk.count) status = plan_compile(d, prep, &walk, plan);
     if (status) {
         free(plan);

@@ -38,16 +38,16 @@ static enum bp_status fused_decline(struct xpu_device *d, cl_int code, enum bp_s
 /* Compiles the text behind the functions of fused_functions.h, for teams of this many lanes. */
 static enum bp_status fused_build(struct xpu_device *d, size_t lanes, struct xpu_fused *f)
 {
-    uint32_t n = xpu_source_fused.n;
+    uint32_t n = portable_source_fused.n;
     const char **line = malloc((n + 1) * sizeof *line);
-    struct xpu_source source = {n + 1, line};
+    struct portable_source source = {n + 1, line};
     char options[288];
     cl_program program;
     enum bp_status status;
     cl_int code;
 
     if (!line) return bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
-    memcpy(line, xpu_source_fused.line, n * sizeof *line);
+    memcpy(line, portable_source_fused.line, n * sizeof *line);
     line[n] = f->text;
     xpu_program_options(d, lanes, f->type, options, sizeof options);
     strcat(options, " -DINLINE_ALL"); /* a call in a loop prevents vectors */

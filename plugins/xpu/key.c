@@ -7,27 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends a value that the driver reports: its beginning, and a hash of the whole value. */
-static void key_append(struct xpu_key *key, const char *value, size_t size)
-{
-    enum { SHOWN = 120 };
-
-    key->size += (uint32_t)snprintf(key->text + key->size, sizeof key->text - key->size,
-                                    " | %.*s #%016llx", (int)(size < SHOWN ? size : SHOWN), value,
-                                    (unsigned long long)xpu_hash(XPU_HASH_BEGIN, value, size));
-}
-
-static void append_device(struct xpu_key *key, const struct xpu_device *d, cl_device_info what)
+static void append_device(struct program_key *key, const struct xpu_device *d, cl_device_info what)
 {
     const struct xpu_calls *call = d->self->call;
     char value[2048] = "";
     size_t size = 0;
 
     if (call->clGetDeviceInfo(d->id, what, sizeof value, value, &size) != CL_SUCCESS) size = 0;
-    key_append(key, value, size < sizeof value ? size : sizeof value);
+    program_key_add(key, value, size < sizeof value ? size : sizeof value);
 }
 
-static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_platform_info what)
+static void append_platform(struct program_key *key, const struct xpu_device *d,
+                            cl_platform_info what)
 {
     const struct xpu_calls *call = d->self->call;
     char value[2048] = "";
@@ -35,13 +26,13 @@ static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_
 
     if (call->clGetPlatformInfo(d->platform, what, sizeof value, value, &size) != CL_SUCCESS)
         size = 0;
-    key_append(key, value, size < sizeof value ? size : sizeof value);
+    program_key_add(key, value, size < sizeof value ? size : sizeof value);
 }
 
 /* Appends the driver's UUID (cl_khr_device_uuid), which distinguishes builds of a driver with equal
  * versions. The device's own UUID is not part of the key: devices of the same name share
  * programs. */
-static void append_uuid(struct xpu_key *key, const struct xpu_device *d)
+static void append_uuid(struct program_key *key, const struct xpu_device *d)
 {
     enum { DRIVER_UUID = 0x106b };
     unsigned char uuid[16] = {0};
@@ -57,24 +48,24 @@ static void append_uuid(struct xpu_key *key, const struct xpu_device *d)
 
 /* Appends the flags that PoCL adds to all options: with -cl-opt-disable kernels are up to eight
  * times slower. */
-static void append_environment(struct xpu_key *key)
+static void append_environment(struct program_key *key)
 {
     const char *flags = secure_getenv("POCL_EXTRA_BUILD_FLAGS");
 
-    if (flags && *flags) key_append(key, flags, strlen(flags));
+    if (flags && *flags) program_key_add(key, flags, strlen(flags));
 }
 
-struct xpu_key xpu_cache_key(const struct xpu_device *d, const struct xpu_source *source,
+struct program_key xpu_cache_key(const struct xpu_device *d, const struct portable_source *source,
                              const char *options)
 {
     static const cl_device_info what[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
                                           CL_DEVICE_VENDOR};
-    struct xpu_key key = {0};
-    uint64_t text = XPU_HASH_BEGIN, again = ~XPU_HASH_BEGIN;
+    struct program_key key = {0};
+    uint64_t text = PORTABLE_HASH_BEGIN, again = ~PORTABLE_HASH_BEGIN;
 
     for (uint32_t i = 0; i < source->n; i++) {
-        text = xpu_hash(text, source->line[i], strlen(source->line[i]));
-        again = xpu_hash(again, source->line[i], strlen(source->line[i]));
+        text = portable_hash(text, source->line[i], strlen(source->line[i]));
+        again = portable_hash(again, source->line[i], strlen(source->line[i]));
     }
     key.size = (uint32_t)snprintf(key.text, sizeof key.text, "%016llx%016llx %s",
                                   (unsigned long long)text, (unsigned long long)again, options);

@@ -53,7 +53,7 @@ static void log_build(struct xpu_device *d, cl_program program)
     free(text);
 }
 
-static void program_keep(struct xpu_device *d, cl_program program, const struct xpu_key *key)
+static void program_keep(struct xpu_device *d, cl_program program, const struct program_key *key)
 {
     const struct xpu *self = d->self;
     size_t size = 0;
@@ -67,17 +67,18 @@ static void program_keep(struct xpu_device *d, cl_program program, const struct 
     if (!binary) return;
     if (self->call->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ==
         CL_SUCCESS)
-        xpu_cache_write(key, binary, size);
+        program_cache_write(key, binary, size);
     free(binary);
 }
 
 /* Loads a program from the cache. NULL: it is not in the cache, or the driver no longer accepts
  * it. */
-static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, const char *options)
+static cl_program from_cache(struct xpu_device *d, const struct program_key *key,
+                             const char *options)
 {
     const struct xpu *self = d->self;
     size_t size;
-    unsigned char *binary = xpu_cache_read(key, &size);
+    unsigned char *binary = program_cache_read(key, &size);
     const unsigned char *at = binary;
     cl_int code = CL_SUCCESS, loaded = CL_SUCCESS;
     cl_program program;
@@ -90,11 +91,11 @@ static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, co
         self->call->clBuildProgram(program, 1, &d->id, options, NULL, NULL) == CL_SUCCESS)
         return program;
     if (program) self->call->clReleaseProgram(program);
-    xpu_cache_remove(key);
+    program_cache_remove(key);
     return NULL;
 }
 
-static enum bp_status program_compile(struct xpu_device *d, const struct xpu_source *source,
+static enum bp_status program_compile(struct xpu_device *d, const struct portable_source *source,
                                       const char *options, cl_program *out, cl_int *out_code)
 {
     const struct xpu *self = d->self;
@@ -174,11 +175,11 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program, siz
 }
 
 /* Compiles the program, or waits until another process has compiled it. */
-static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source *source,
-                                   const struct xpu_key *key, const char *options, cl_program *out,
-                                   cl_int *out_code)
+static enum bp_status compile_once(struct xpu_device *d, const struct portable_source *source,
+                                   const struct program_key *key, const char *options,
+                                   cl_program *out, cl_int *out_code)
 {
-    int lock = xpu_cache_begin(key);
+    int lock = program_cache_begin(key);
     enum bp_status status = BP_OK;
 
     *out = lock >= 0 ? from_cache(d, key, options) : NULL;
@@ -186,7 +187,7 @@ static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source
         status = program_compile(d, source, options, out, out_code);
         if (status == BP_OK) program_keep(d, *out, key);
     }
-    xpu_cache_end(key, lock);
+    program_cache_end(key, lock);
     return status;
 }
 
@@ -200,10 +201,10 @@ void xpu_program_options(const struct xpu_device *d, size_t lanes, enum portable
         snprintf(out + n, size - (size_t)n, " -DMAX_LANES=%zu", lanes);
 }
 
-enum bp_status xpu_program_load(struct xpu_device *d, const struct xpu_source *source,
+enum bp_status xpu_program_load(struct xpu_device *d, const struct portable_source *source,
                                 const char *options, cl_program *out, cl_int *out_code)
 {
-    const struct xpu_key key = xpu_cache_key(d, source, options);
+    const struct program_key key = xpu_cache_key(d, source, options);
     cl_program program = from_cache(d, &key, options);
 
     *out_code = CL_SUCCESS;

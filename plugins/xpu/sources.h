@@ -5,14 +5,9 @@
 #ifndef XPU_SOURCES_H
 #define XPU_SOURCES_H
 
-#include <stdint.h>
+#include <dialect/source.h>
 
-struct xpu_source {
-    uint32_t n; /* number of lines, each with its newline */
-    const char *const *line;
-};
-extern const struct xpu_source xpu_source[]; /* by enum portable_family */
-extern const struct xpu_source xpu_source_fused; /* fused_functions.h: functions without a kernel */
+extern const struct portable_source xpu_source[]; /* by enum portable_family */
 
 /* The offsets of an entry's arguments of type `host_real` (dialect.h): doubles, in whose place a
  * device without f64 reads an f32. */

@@ -13,6 +13,7 @@
 #include <backplane/kernel.h>
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
+#include <dialect/program_cache.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -170,39 +171,18 @@ void xpu_programs_finish(struct xpu_device *device);
 /* The parts of xpu_kernel_get: the compiler options for a type and teams of this many lanes; a
  * program, compiled or from the cache; and a kernel of it. out_code: the driver's code if it did
  * not build the program, otherwise CL_SUCCESS. */
-struct xpu_source;
+struct portable_source;
 void xpu_program_options(const struct xpu_device *device, size_t lanes, enum portable_type type,
                          char *out, size_t size);
-enum bp_status xpu_program_load(struct xpu_device *device, const struct xpu_source *source,
+enum bp_status xpu_program_load(struct xpu_device *device, const struct portable_source *source,
                                 const char *options, cl_program *out, cl_int *out_code);
 enum bp_status xpu_kernel_create(struct xpu_device *device, cl_program program, const char *name,
                                  size_t lanes, struct xpu_kernel *out);
 void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel);
 
 /* key.c: builds a key from all that a program compiled with these options depends on. */
-struct xpu_key {
-    uint32_t size;
-    char text[1536]; /* longest: 7 times 142, options, two hashes, a UUID */
-};
-struct xpu_key xpu_cache_key(const struct xpu_device *device, const struct xpu_source *source,
-                             const char *options);
-
-/* Continues a 64-bit FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv/) with `size` more
- * bytes. */
-#define XPU_HASH_BEGIN UINT64_C(14695981039346656037)
-uint64_t xpu_hash(uint64_t hash, const void *data, size_t size);
-
-/* cache.c: stores compiled programs on disk, by their sources, device and driver. If the folder is
- * full, read-only or damaged, programs are only compiled again. */
-/* Returns the program's binary, in memory from malloc; NULL: not in the cache. */
-unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size);
-void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, size_t size);
-void xpu_cache_remove(const struct xpu_key *key);
-/* Selects one of several processes and devices to compile a program that is not in the cache; the
- * others wait (a minute at most) and then find it. Returns a turn for xpu_cache_end; -1: there is
- * no cache, or the wait took too long. */
-int xpu_cache_begin(const struct xpu_key *key);
-void xpu_cache_end(const struct xpu_key *key, int lock);
+struct program_key xpu_cache_key(const struct xpu_device *device,
+                                 const struct portable_source *source, const char *options);
 
 /* Writes the message for a failed OpenCL call. xpu_work_fail: for a call that reports how work has
  * ended. */

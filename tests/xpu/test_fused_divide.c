@@ -2,7 +2,7 @@
 /* test_fused_divide.c: tests the division by which kernels of `fused` find an element's index, also
  * by extents that 32 bits do not hold: a launch computes a part of the elements, and its count may
  * be small although an extent is not. */
-#include "../../plugins/xpu/fused_functions.h"
+#include <dialect/fused_functions.h>
 #include <criterion/criterion.h>
 
 static const int64_t extents[] = {1, 2, 3, 7, 1000, INT32_MAX, INT64_C(1) << 31, UINT32_MAX,

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints sources.c: for each family of portable kernels its header with all its includes, as OpenCL C for the
-driver's compiler.
-
-Comments, and parts that only C and C++ compilers see, are left out. For each entry it also prints the offsets of the
-numbers of type `host_real`, which a device without f64 needs as f32.
+"""Prints a C file with source text for compilers at run time.
 
     embed.py SDK OUT DEPFILE FAMILY=HEADER...     the header's path is relative to SDK
+    embed.py SDK OUT DEPFILE +NAME=HEADER
 
-+NAME=HEADER is a header without a kernel: xpu_source_NAME.
+The text of a header has all its includes, but no comments and no headers of the system. For a family of portable
+kernels (OpenCL C, plugins/xpu/sources.h) the file also has, for each entry, the offsets of the numbers of type
+`host_real`, which a device without f64 needs as f32. +NAME is a header without a kernel: portable_source_NAME (source.h).
 """
 import os
 import re
@@ -76,24 +75,35 @@ def write_lines(out, name, lines):
     out.write("};\n")
 
 
-def main():
+def write_families(out, families):
     texts = {}
-    families = dict(argument.split("=") for argument in sys.argv[4:] if argument[0] != "+")
-    others = dict(argument[1:].split("=") for argument in sys.argv[4:] if argument[0] == "+")
+    out.write('#include "sources.h"\n#include <dialect/portable.h>\n')
+    for family, header in families.items():
+        lines = flat(os.path.join(SDK, header), set())
+        texts[family] = "\n".join(lines)
+        write_lines(out, family, lines)
+    out.write("const struct portable_source xpu_source[PORTABLE_FAMILIES] = {\n")
+    for family in families:
+        out.write(f"[FAMILY_{family}] = {{sizeof source_{family} / sizeof *source_{family}, source_{family}}},\n")
+    out.write("};\n")
+    write_given(out, families, texts)
+
+
+def write_header(out, name, header):
+    out.write("#include <dialect/source.h>\n")
+    write_lines(out, name, flat(os.path.join(SDK, header), set()))
+    out.write(f"const struct portable_source portable_source_{name} = {{sizeof source_{name} / sizeof *source_{name}, source_{name}}};\n")
+
+
+def main():
+    headers = dict(argument.split("=") for argument in sys.argv[4:])
     with open(OUT, "w", encoding="utf-8") as out:
-        out.write('/* Printed by embed.py. */\n#include "sources.h"\n#include <dialect/portable.h>\n')
-        for family, header in families.items():
-            lines = flat(os.path.join(SDK, header), set())
-            texts[family] = "\n".join(lines)
-            write_lines(out, family, lines)
-        for name, header in others.items():
-            write_lines(out, name, flat(os.path.join(SDK, header), set()))
-            out.write(f"const struct xpu_source xpu_source_{name} = {{sizeof source_{name} / sizeof *source_{name}, source_{name}}};\n")
-        out.write("const struct xpu_source xpu_source[PORTABLE_FAMILIES] = {\n")
-        for family in families:
-            out.write(f"[FAMILY_{family}] = {{sizeof source_{family} / sizeof *source_{family}, source_{family}}},\n")
-        out.write("};\n")
-        write_given(out, families, texts)
+        out.write("/* Printed by embed.py. */\n")
+        if sys.argv[4][0] == "+":
+            for name, header in headers.items():
+                write_header(out, name[1:], header)
+        else:
+            write_families(out, headers)
     with open(DEPFILE, "w", encoding="utf-8") as f:
         f.write(f"{OUT}: {' '.join(sorted(read))}\n")
 

@@ -3,10 +3,11 @@
 #include "fused_print.h"
 #include <ops/common/kernel_formulas.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void xpu_text_add(struct text *t, const char *format, ...)
+void portable_text_add(struct text *t, const char *format, ...)
 {
     va_list args;
     int n;
@@ -61,10 +62,7 @@ static const struct fused_formula {
 #include <ops/compare/kernels.def>
 #define PREDICATE_FLOAT(op, formula) {#op, PREDICATE},
 #include <ops/compare/kernels_predicate.def>
-    {"logical_not", TRUTH},
-    {"where", SELECT},
-    {"mask", SELECT},
-    {"masked_fill", SELECT},
+    {"logical_not", TRUTH}, {"where", SELECT}, {"mask", SELECT}, {"masked_fill", SELECT},
 };
 
 /* The first part of the name of each family's functions. */
@@ -74,7 +72,8 @@ static const char *const prefix[] = {
 };
 
 /* tan of f32 is computed in f64. */
-bool xpu_fused_step(struct bp_dims code, uint32_t i, bool has_f64, struct fused_instruction *out)
+bool portable_fused_step(struct bp_dims code, uint32_t i, bool has_f64,
+                         struct fused_instruction *out)
 {
     bp_fused_get(code.at, i, &out->step);
     out->of = NULL;
@@ -83,15 +82,15 @@ bool xpu_fused_step(struct bp_dims code, uint32_t i, bool has_f64, struct fused_
     return out->of && (has_f64 || strcmp(out->step.op, "tan"));
 }
 
-double xpu_fused_cost(const struct fused_instruction *i)
+double portable_fused_cost(const struct fused_instruction *i)
 {
-    static const double cost[] = {[UNARY] = 8, [BINARY] = 4, [TERNARY] = 8, [SCALE] = 2,
-                                  [COMPARE] = 2, [PREDICATE] = 2, [TRUTH] = 1, [SELECT] = 2};
+    static const double cost[] = {[UNARY] = 8,   [BINARY] = 4,    [TERNARY] = 8, [SCALE] = 2,
+                                  [COMPARE] = 2, [PREDICATE] = 2, [TRUTH] = 1,   [SELECT] = 2};
 
     return cost[i->of->family];
 }
 
-bool xpu_fused_is_short(const struct fused_instruction *i)
+bool portable_fused_is_short(const struct fused_instruction *i)
 {
     static const char *const shorts[] = {
         "scale",      "neg",       "square", "sign",    "clip",    "abs",     "ceil",
@@ -113,46 +112,46 @@ static void print_number(struct text *t, double number, bool is_f64)
 
     if (is_f64) memcpy(&bits, &number, sizeof number);
     else memcpy(&bits, &narrow, sizeof narrow);
-    if (is_f64) xpu_text_add(t, "f64_from_bits(0x%llxul)", (unsigned long long)bits);
-    else xpu_text_add(t, "f32_from_bits(0x%llxu)", (unsigned long long)bits);
+    if (is_f64) portable_text_add(t, "f64_from_bits(0x%llxul)", (unsigned long long)bits);
+    else portable_text_add(t, "f32_from_bits(0x%llxu)", (unsigned long long)bits);
 }
 
 static void print_operands(struct text *t, const struct bp_fused_step *step)
 {
     for (int k = 0; k < BP_FUSED_FROM && step->from[k] != BP_FUSED_NONE; k++)
-        xpu_text_add(t, "%sv%d", k ? ", " : "", step->from[k]);
+        portable_text_add(t, "%sv%d", k ? ", " : "", step->from[k]);
 }
 
 static void print_unary(struct text *t, const struct bp_fused_step *step, bool is_f64)
 {
     bool is_tanh = !strcmp(step->op, "gelu") && step->number[0] != 0;
 
-    xpu_text_add(t, "unary_%s%s(", step->op, is_tanh ? "_tanh" : "");
+    portable_text_add(t, "unary_%s%s(", step->op, is_tanh ? "_tanh" : "");
     print_operands(t, step);
     for (int k = 0; k < BP_FUSED_FROM; k++) {
-        xpu_text_add(t, ", unary_number(UNARY_%s, %d, ", step->op, k);
+        portable_text_add(t, ", unary_number(UNARY_%s, %d, ", step->op, k);
         print_number(t, step->number[k], is_f64);
-        xpu_text_add(t, ")");
+        portable_text_add(t, ")");
     }
 }
 
-void xpu_fused_print_step(struct text *t, const struct fused_instruction *i, bool is_f64)
+void portable_fused_print_step(struct text *t, const struct fused_instruction *i, bool is_f64)
 {
     const struct bp_fused_step *step = &i->step;
     enum family family = i->of->family;
 
-    xpu_text_add(t, "v%d = ", step->to);
+    portable_text_add(t, "v%d = ", step->to);
     if (family == UNARY) {
         print_unary(t, step, is_f64);
     } else {
-        if (family == SCALE) xpu_text_add(t, "scale_elem(");
-        else xpu_text_add(t, "%s_%s(", prefix[family], step->op);
+        if (family == SCALE) portable_text_add(t, "scale_elem(");
+        else portable_text_add(t, "%s_%s(", prefix[family], step->op);
         print_operands(t, step);
-        if (!strcmp(step->op, "mask")) xpu_text_add(t, ", %d", step->number[0] != 0);
+        if (!strcmp(step->op, "mask")) portable_text_add(t, ", %d", step->number[0] != 0);
         for (int k = 0; k < (family == TERNARY ? 1 : family < COMPARE ? 2 : 0); k++) {
-            xpu_text_add(t, ", ");
+            portable_text_add(t, ", ");
             print_number(t, step->number[k], is_f64);
         }
     }
-    xpu_text_add(t, ");\n");
+    portable_text_add(t, ");\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_walk.c: finds in which order a kernel of `fused` visits elements, and how each operand lies
  * in memory in this order. */
-#include "fused.h"
+#include "fused_walk.h"
 
 #include <string.h>
 
@@ -71,7 +71,7 @@ static enum fused_kind operand_kind(const struct fused_walk *w, int k)
     return inner == 1 ? FUSED_ROW : inner == 0 ? FUSED_HELD : FUSED_STRIDED;
 }
 
-void xpu_fused_walk(const struct bp_prep *prep, struct fused_walk *out)
+void portable_fused_walk(const struct bp_prep *prep, struct fused_walk *out)
 {
     const struct bp_view *order = prep->out[0];
     bool strides = false;
@@ -89,4 +89,14 @@ void xpu_fused_walk(const struct bp_prep *prep, struct fused_walk *out)
         strides |= fused_has_strides(out, k);
     }
     if (!strides) out->rank = 0; /* the number of the element is its offset */
+}
+
+size_t portable_fused_args(const struct fused_walk *w, int64_t out[FUSED_ARGS])
+{
+    size_t rank = (size_t)w->rank, n = 0;
+
+    if (!rank) return 0;
+    memcpy(out, w->shape, rank * sizeof *out);
+    for (int k = 0; k < w->n; k++) memcpy(out + (n += rank), w->stride[k], rank * sizeof *out);
+    return (n + rank) * sizeof *out;
 }

@@ -3,16 +3,16 @@
  * (elem.h): unary_exp, binary_add, ternary_lerp, scale_elem, compare_equal and so on. Each
  * operator has a function of its own: with a switch over all operators (binary_elem), a compiler
  * that does not optimise would compile every formula for every instruction. Each result is
- * rounded to elem, as the operator's own kernel rounds it. Only OpenCL's compiler reads this
- * file: embed.py. */
-#ifndef XPU_FUSED_FUNCTIONS_H
-#define XPU_FUSED_FUNCTIONS_H
+ * rounded to elem, as the operator's own kernel rounds it. Compilers of drivers read this file:
+ * embed.py. */
+#ifndef BP_DIALECT_FUSED_FUNCTIONS_H
+#define BP_DIALECT_FUSED_FUNCTIONS_H
 
-#include "../../sdk/dialect/pairs.h"
-#include "../../sdk/ops/binary/kernel_where.h"
-#include "../../sdk/ops/compare/kernel.h"
-#include "../../sdk/ops/compare/kernel_predicate.h"
-#include "../../sdk/ops/unary/kernel.h"
+#include "pairs.h"
+#include "../ops/binary/kernel_where.h"
+#include "../ops/compare/kernel.h"
+#include "../ops/compare/kernel_predicate.h"
+#include "../ops/unary/kernel.h"
 
 /* Defines binary_add(p, q, a, b) and so on; a and b are attributes. */
 #define BINARY_OF(type, get, put, of, formula) \
@@ -29,7 +29,7 @@
 #define BINARY_FIELD(op, formula) BINARY_OF(acc, elem_get, elem_put, binary_##op, formula)
 #define BINARY_FLOAT(op, formula) BINARY_OF(acc, elem_get, elem_put, binary_##op, formula)
 #define BINARY_REAL(op, formula) BINARY_OF(ord, elem_ord, elem_of_ord, binary_##op, formula)
-#include "../../sdk/ops/binary/kernels.def"
+#include "../ops/binary/kernels.def"
 #undef BINARY_OF
 
 /* Defines ternary_lerp(p, q, r, a) and so on; a is an attribute. */
@@ -40,7 +40,7 @@
         (void)a; \
         return elem_put(formula); \
     }
-#include "../../sdk/ops/binary/kernels_ternary.def"
+#include "../ops/binary/kernels_ternary.def"
 
 KFN elem scale_elem(elem x, acc factor, acc bias)
 {
@@ -56,7 +56,7 @@ KFN elem scale_elem(elem x, acc factor, acc bias)
     }
 #define COMPARE_ANY(op, formula) COMPARE_OF(compare_##op, elem, , formula)
 #define COMPARE_REAL(op, formula) COMPARE_OF(compare_##op, ord, elem_ord, formula)
-#include "../../sdk/ops/compare/kernels.def"
+#include "../ops/compare/kernels.def"
 #undef COMPARE_OF
 
 /* Defines truth_logical_and(x, y) and so on. */
@@ -65,7 +65,7 @@ KFN elem scale_elem(elem x, acc factor, acc bias)
     { \
         return (u8)(formula); \
     }
-#include "../../sdk/ops/compare/kernels.def"
+#include "../ops/compare/kernels.def"
 
 KFN u8 truth_logical_not(u8 x)
 {

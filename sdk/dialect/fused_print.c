@@ -9,7 +9,7 @@ struct printer {
     struct text text;
     const struct fused_walk *walk;
     enum portable_type type;
-    bool on_processor;
+    const struct fused_device *device;
     struct fused_instruction list[BP_FUSED_STEPS];
     uint32_t n;
     const int64_t *code;
@@ -26,22 +26,27 @@ static int fused_place(const struct fused_walk *w, int operand)
 }
 
 /* Prints the kernel's head. The struct of extents and strides exists if an operand needs them. */
-static void print_begin(struct text *t, const struct fused_walk *w)
+static void print_begin(struct text *t, const struct fused_walk *w, bool has_buffers)
 {
     if (w->rank)
-        xpu_text_add(t, "struct fused_args { i64 shape[%d], stride[%d][%d]; };\n", w->rank, w->n,
-                     w->rank);
-    xpu_text_add(t, "KERNEL(bp_fused)(%si64 count, i64 run",
-                 w->rank ? "struct fused_args a, " : "");
-    for (int k = 0; k < w->n; k++)
-        xpu_text_add(t, ", GLOBAL %selem *p%d, i64 at%d", k < w->n_out ? "" : "const ", k, k);
-    xpu_text_add(t, ")\n{\n");
+        portable_text_add(t, "struct fused_args { i64 shape[%d], stride[%d][%d]; };\n", w->rank,
+                          w->n, w->rank);
+    portable_text_add(t, "KERNEL(bp_fused)(%si64 count%s", w->rank ? "struct fused_args a, " : "",
+                      has_buffers ? ", i64 run" : "");
+    for (int k = 0; k < w->n; k++) {
+        portable_text_add(t, ", GLOBAL %selem *%s%d", k < w->n_out ? "" : "const ",
+                          has_buffers ? "p" : "q", k);
+        if (has_buffers) portable_text_add(t, ", i64 at%d", k);
+    }
+    portable_text_add(t, ")\n{\n");
+    if (!has_buffers) portable_text_add(t, "const i64 run = 1;\n");
     for (int k = 0; k < w->n; k++) {
         const char *of = k < w->n_out ? "" : "const ";
-        xpu_text_add(t,
-                     "GLOBAL %selem *q%d = (GLOBAL %selem *)((GLOBAL const char *)p%d + at%d);\n",
-                     of, k, of, k, k);
-        if (w->kind[k] == FUSED_SCALAR) xpu_text_add(t, "elem s%d = *q%d;\n", k, k);
+        if (has_buffers)
+            portable_text_add(
+                t, "GLOBAL %selem *q%d = (GLOBAL %selem *)((GLOBAL const char *)p%d + at%d);\n", of,
+                k, of, k, k);
+        if (w->kind[k] == FUSED_SCALAR) portable_text_add(t, "elem s%d = *q%d;\n", k, k);
     }
 }
 
@@ -49,23 +54,23 @@ static void print_begin(struct text *t, const struct fused_walk *w)
 static void print_offsets(struct text *t, const struct fused_walk *w)
 {
     if (!w->rank) return;
-    xpu_text_add(t, "i64 rest = begin, above, index;\n");
+    portable_text_add(t, "i64 rest = begin, above, index;\n");
     for (int k = 0; k < w->n; k++)
-        if (fused_has_strides(w, k)) xpu_text_add(t, "i64 o%d = 0;\n", k);
+        if (fused_has_strides(w, k)) portable_text_add(t, "i64 o%d = 0;\n", k);
     for (int a = w->rank - 1; a >= 0; a--) {
-        if (a) xpu_text_add(t, "above = fused_divide(rest, a.shape[%d], count);\n", a);
-        else xpu_text_add(t, "above = 0;\n");
-        xpu_text_add(t, "index = rest - above * a.shape[%d];\nrest = above;\n", a);
+        if (a) portable_text_add(t, "above = fused_divide(rest, a.shape[%d], count);\n", a);
+        else portable_text_add(t, "above = 0;\n");
+        portable_text_add(t, "index = rest - above * a.shape[%d];\nrest = above;\n", a);
         if (a == w->rank - 1)
-            xpu_text_add(t, "n = n < a.shape[%d] - index ? n : a.shape[%d] - index;\n", a, a);
+            portable_text_add(t, "n = n < a.shape[%d] - index ? n : a.shape[%d] - index;\n", a, a);
         for (int k = 0; k < w->n; k++)
             if (fused_has_strides(w, k))
-                xpu_text_add(t, "o%d += index * a.stride[%d][%d];\n", k, k, a);
+                portable_text_add(t, "o%d += index * a.stride[%d][%d];\n", k, k, a);
     }
     for (int k = 0; k < w->n; k++) {
-        if (w->kind[k] == FUSED_HELD) xpu_text_add(t, "elem h%d = q%d[o%d];\n", k, k, k);
+        if (w->kind[k] == FUSED_HELD) portable_text_add(t, "elem h%d = q%d[o%d];\n", k, k, k);
         if (w->kind[k] == FUSED_STRIDED)
-            xpu_text_add(t, "i64 t%d = a.stride[%d][%d];\n", k, k, w->rank - 1);
+            portable_text_add(t, "i64 t%d = a.stride[%d][%d];\n", k, k, w->rank - 1);
     }
 }
 
@@ -73,11 +78,11 @@ static void print_offsets(struct text *t, const struct fused_walk *w)
 static void print_element(struct text *t, const struct fused_walk *w, int k)
 {
     switch (w->kind[k]) {
-    case FUSED_DENSE: xpu_text_add(t, "q%d[begin + j]", k); break;
-    case FUSED_SCALAR: xpu_text_add(t, "s%d", k); break;
-    case FUSED_ROW: xpu_text_add(t, "q%d[o%d + j]", k, k); break;
-    case FUSED_HELD: xpu_text_add(t, "h%d", k); break;
-    case FUSED_STRIDED: xpu_text_add(t, "q%d[o%d + j * t%d]", k, k, k); break;
+    case FUSED_DENSE: portable_text_add(t, "q%d[begin + j]", k); break;
+    case FUSED_SCALAR: portable_text_add(t, "s%d", k); break;
+    case FUSED_ROW: portable_text_add(t, "q%d[o%d + j]", k, k); break;
+    case FUSED_HELD: portable_text_add(t, "h%d", k); break;
+    case FUSED_STRIDED: portable_text_add(t, "q%d[o%d + j * t%d]", k, k, k); break;
     }
 }
 
@@ -91,9 +96,9 @@ static uint32_t part_end(const struct printer *p, uint32_t first)
 {
     uint32_t end = first + 1;
 
-    if (!p->on_processor) return p->n;
-    if (p->type == TYPE_f16 || !xpu_fused_is_short(&p->list[first])) return end;
-    while (end < p->n && xpu_fused_is_short(&p->list[end])) end++;
+    if (!p->device->is_processor) return p->n;
+    if (p->type == TYPE_f16 || !portable_fused_is_short(&p->list[first])) return end;
+    while (end < p->n && portable_fused_is_short(&p->list[end])) end++;
     return end;
 }
 
@@ -121,13 +126,13 @@ static uint64_t part_begin(struct printer *p, uint32_t first, uint32_t end)
             int from = step->from[k];
             if (has >> from & 1) continue;
             has |= UINT64_C(1) << from;
-            xpu_text_add(t, "%s v%d = ", place_type(p, (uint32_t)from), from);
+            portable_text_add(t, "%s v%d = ", place_type(p, (uint32_t)from), from);
             if (from < BP_FUSED_R) print_element(t, p->walk, p->walk->n_out + from);
-            else xpu_text_add(t, "c%d[j]", from);
-            xpu_text_add(t, ";\n");
+            else portable_text_add(t, "c%d[j]", from);
+            portable_text_add(t, ";\n");
         }
         if (!(has >> step->to & 1))
-            xpu_text_add(t, "%s v%d;\n", place_type(p, step->to), step->to);
+            portable_text_add(t, "%s v%d;\n", place_type(p, step->to), step->to);
         has |= UINT64_C(1) << step->to;
         writes |= UINT64_C(1) << step->to;
     }
@@ -142,12 +147,12 @@ static void part_store(struct printer *p, uint32_t end, uint64_t writes)
 
     for (int place = BP_FUSED_R; place < BP_FUSED_PLACES && end < p->n; place++)
         if (writes >> place & 1 && (place >= BP_FUSED_Y || place_is_read(p, end, place)))
-            xpu_text_add(t, "c%d[j] = v%d;\n", place, place);
+            portable_text_add(t, "c%d[j] = v%d;\n", place, place);
     for (int k = 0; k < p->walk->n_out && end == p->n; k++) {
         int place = fused_place(p->walk, k);
         print_element(t, p->walk, k);
-        if (writes >> place & 1) xpu_text_add(t, " = v%d;\n", place);
-        else xpu_text_add(t, " = c%d[j];\n", place);
+        if (writes >> place & 1) portable_text_add(t, " = v%d;\n", place);
+        else portable_text_add(t, " = c%d[j];\n", place);
     }
 }
 
@@ -156,12 +161,12 @@ static void print_parts(struct printer *p)
     for (uint32_t first = 0, end; first < p->n; first = end) {
         uint64_t writes;
         end = part_end(p, first);
-        xpu_text_add(&p->text, "for (i64 j = 0; j < n; j++) {\n");
+        portable_text_add(&p->text, "for (i64 j = 0; j < n; j++) {\n");
         writes = part_begin(p, first, end);
         for (uint32_t i = first; i < end; i++)
-            xpu_fused_print_step(&p->text, &p->list[i], p->type == TYPE_f64);
+            portable_fused_print_step(&p->text, &p->list[i], p->type == TYPE_f64);
         part_store(p, end, writes);
-        xpu_text_add(&p->text, "}\n");
+        portable_text_add(&p->text, "}\n");
     }
 }
 
@@ -175,34 +180,38 @@ static void print_loops(struct printer *p)
     for (uint32_t place = BP_FUSED_R; place < BP_FUSED_PLACES && tiled; place++)
         for (uint32_t i = 0; i < p->n; i++)
             if (p->list[i].step.to == place) {
-                xpu_text_add(t, "%s c%u[%d];\n", place_type(p, place), place, FUSED_TILE);
+                portable_text_add(t, "%s c%u[%d];\n", place_type(p, place), place, FUSED_TILE);
                 break;
             }
-    xpu_text_add(t, "for (i64 first = (TEAM * LANES + LANE) * run; first < count; "
-                    "first += TEAMS * LANES * run) {\n"
-                    "i64 end = count - first < run ? count : first + run;\n"
-                    "for (i64 begin = first, n; begin < end; begin += n) {\nn = end - begin;\n");
-    if (tiled) xpu_text_add(t, "n = n < %d ? n : %d;\n", FUSED_TILE, FUSED_TILE);
+    portable_text_add(t,
+                      "for (i64 first = (TEAM * LANES + LANE) * run; first < count; "
+                      "first += TEAMS * LANES * run) {\n"
+                      "i64 end = count - first < run ? count : first + run;\n"
+                      "for (i64 begin = first, n; begin < end; begin += n) {\nn = end - begin;\n");
+    if (tiled) portable_text_add(t, "n = n < %d ? n : %d;\n", FUSED_TILE, FUSED_TILE);
     print_offsets(t, p->walk);
     print_parts(p);
-    xpu_text_add(t, "}\n}\n");
+    portable_text_add(t, "}\n}\n");
 }
 
-char *xpu_fused_print(struct bp_dims code, enum portable_type type, const struct xpu_device *d,
-                      const struct fused_walk *walk, double *out_work)
+char *portable_fused_print(struct bp_dims code, enum portable_type type,
+                           const struct fused_device *device, const struct fused_walk *walk,
+                           double *out_work)
 {
-    struct printer p = {
-        .walk = walk, .type = type, .on_processor = d->is_processor, .n = bp_fused_n_step(code.n),
-        .code = code.at};
+    struct printer p = {.walk = walk,
+                        .type = type,
+                        .device = device,
+                        .n = bp_fused_n_step(code.n),
+                        .code = code.at};
 
     *out_work = 0;
     for (uint32_t i = 0; i < p.n; i++) {
-        if (!xpu_fused_step(code, i, d->has_f64, &p.list[i])) return NULL;
-        *out_work += xpu_fused_cost(&p.list[i]);
+        if (!portable_fused_step(code, i, device->has_f64, &p.list[i])) return NULL;
+        *out_work += portable_fused_cost(&p.list[i]);
     }
-    print_begin(&p.text, walk);
+    print_begin(&p.text, walk, device->has_buffers);
     print_loops(&p);
-    xpu_text_add(&p.text, "}\n");
+    portable_text_add(&p.text, "}\n");
     if (!p.text.failed) return p.text.at;
     free(p.text.at);
     return NULL;
