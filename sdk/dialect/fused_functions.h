@@ -88,6 +88,21 @@ KFN elem select_mask(elem x, u8 c, int without)
     return where_elem(c != without, x, elem_put(0));
 }
 
+/* Returns the result of an instruction. A GPU's compiler joins a product with a sum behind it into
+ * one rounding, within an operator as in the operator's own kernel; it must not join two
+ * instructions, because each result is rounded. -0 changes no number, and NaN stays NaN. */
+KFN elem fused_value(elem x)
+{
+#if defined(__HIP__) && !defined(ELEM_HALF)
+    __asm__("" : "+v"(x));
+#elif defined(__CUDACC__) && defined(ELEM_f32)
+    x = __fadd_rn(x, -0.0f);
+#elif defined(__CUDACC__) && defined(ELEM_f64)
+    x = __dadd_rn(x, -0.0);
+#endif
+    return x;
+}
+
 /* Divides the number of an element, below count, by an extent. 64-bit divisions cost a GPU several
  * times as much. A launch that computes a part of the elements has a smaller count than an
  * extent may be. */

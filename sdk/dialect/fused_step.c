@@ -133,25 +133,34 @@ static void print_unary(struct text *t, const struct bp_fused_step *step, bool i
         print_number(t, step->number[k], is_f64);
         portable_text_add(t, ")");
     }
+    portable_text_add(t, ")");
 }
 
-void portable_fused_print_step(struct text *t, const struct fused_instruction *i, bool is_f64)
+static void print_call(struct text *t, const struct fused_instruction *i, bool is_f64)
 {
     const struct bp_fused_step *step = &i->step;
     enum family family = i->of->family;
 
-    portable_text_add(t, "v%d = ", step->to);
     if (family == UNARY) {
         print_unary(t, step, is_f64);
-    } else {
-        if (family == SCALE) portable_text_add(t, "scale_elem(");
-        else portable_text_add(t, "%s_%s(", prefix[family], step->op);
-        print_operands(t, step);
-        if (!strcmp(step->op, "mask")) portable_text_add(t, ", %d", step->number[0] != 0);
-        for (int k = 0; k < (family == TERNARY ? 1 : family < COMPARE ? 2 : 0); k++) {
-            portable_text_add(t, ", ");
-            print_number(t, step->number[k], is_f64);
-        }
+        return;
     }
-    portable_text_add(t, ");\n");
+    if (family == SCALE) portable_text_add(t, "scale_elem(");
+    else portable_text_add(t, "%s_%s(", prefix[family], step->op);
+    print_operands(t, step);
+    if (!strcmp(step->op, "mask")) portable_text_add(t, ", %d", step->number[0] != 0);
+    for (int k = 0; k < (family == TERNARY ? 1 : family < COMPARE ? 2 : 0); k++) {
+        portable_text_add(t, ", ");
+        print_number(t, step->number[k], is_f64);
+    }
+    portable_text_add(t, ")");
+}
+
+void portable_fused_print_step(struct text *t, const struct fused_instruction *i, bool is_f64)
+{
+    bool rounds = i->of->family < COMPARE; /* others compute no sum or product */
+
+    portable_text_add(t, rounds ? "v%d = fused_value(" : "v%d = ", i->step.to);
+    print_call(t, i, is_f64);
+    portable_text_add(t, rounds ? ");\n" : ";\n");
 }
