@@ -11,6 +11,9 @@ static const char *const cudnn[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
 
 static const char *const nccl[] = {"libnccl.so.2", NULL};
 
+/* The file of CUDA 11.2 is that of all later 11. */
+static const char *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL};
+
 /* The build writes this file: IMAGE(family, type) for each image in the object file. */
 #define IMAGE(family, type) extern const unsigned char cuda_##family##_##type[];
 #include "cuda_images.def"
@@ -49,6 +52,6 @@ const struct gpu_target gpu_target = {
     .driver_folders = CUDA_DRIVER_FOLDERS,
     .folders = CUDA_FOLDERS,
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_CUDNN] = cudnn,
-               [GPU_VENDOR_CCL] = nccl},
+               [GPU_VENDOR_NVRTC] = nvrtc, [GPU_VENDOR_CCL] = nccl},
     .image = target_image,
 };

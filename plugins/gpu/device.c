@@ -183,6 +183,7 @@ void gpu_device_close(struct gpu_device *device)
     if (!device->open) return;
     gpu_device_reuse(device->gpu, device->index, &caller);
     gpu_vendor_close(device);
+    gpu_rtc_unload(device);
     gpu_modules_unload(device);
     gpu_caller_return(&caller); /* while the current context still exists */
     GPU_NOTE(device, context_release, device->number);

@@ -67,6 +67,8 @@ enum gpu_vendor_id {
     GPU_VENDOR_HIPBLASLT,
     GPU_VENDOR_CUDNN,
     GPU_VENDOR_ROCBLAS,
+    GPU_VENDOR_NVRTC,
+    GPU_VENDOR_HIPRTC,
     GPU_VENDOR_CCL,
     GPU_VENDORS,
 };
@@ -137,6 +139,9 @@ struct gpu_device {
     atomic_bool captured;      /* one of the device's streams is being captured */
     void *chosen;              /* algorithms of matrix products, by shape: blaslt_choice.c */
     struct cudnn_kept *graphs; /* list of cuDNN's graphs, guarded by `loading`: cudnn_kept.c */
+    struct rtc *rtc;           /* kernels compiled at run time, guarded by `compiling`:
+                                  rtc_kernel.c */
+    pthread_mutex_t compiling; /* held while a kernel is compiled; `loading` is not held then */
     void *module[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     _Atomic(void *) function[PORTABLE_ENTRIES][PORTABLE_TYPES_COUNT];
 };
@@ -286,6 +291,17 @@ void *gpu_event_raw(void *event);
 
 /* portable.c: unloads the device's modules. */
 void gpu_modules_unload(struct gpu_device *device);
+/* The lanes of a team. */
+enum { GPU_LANES = 256 };
+/* Returns the number of teams for a launch of `count` elements, above 0, of which a team computes
+ * `each` at the same time. */
+unsigned gpu_teams(const struct gpu_device *device, int64_t count, int64_t each);
+/* Launches a function with `size` bytes of parameters. */
+enum bp_status gpu_launch(struct gpu_device *device, struct gpu_stream *stream, void *function,
+                          unsigned teams, void *parameters, size_t size);
+
+/* rtc_kernel.c: unloads the kernels that were compiled for the device. */
+void gpu_rtc_unload(struct gpu_device *device);
 
 /* The callbacks of runtime.h: gpu_device_count and so on. */
 #define GPU_CALLBACKS(X) \

@@ -22,6 +22,7 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
         device->index = (uint32_t)i;
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->loading, NULL);
+        pthread_mutex_init(&device->compiling, NULL);
         pthread_mutex_init(&device->whole, &attr);
     }
     pthread_mutexattr_destroy(&attr);
@@ -37,6 +38,7 @@ static void plugin_destroy(void *p)
         gpu_device_close(&gpu->device[i]);
         pthread_mutex_destroy(&gpu->device[i].lock);
         pthread_mutex_destroy(&gpu->device[i].loading);
+        pthread_mutex_destroy(&gpu->device[i].compiling);
         pthread_mutex_destroy(&gpu->device[i].whole);
     }
     if (gpu->device)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    LANES = 256,    /* lanes of a team */
     PER_UNIT = 64,  /* at most so many teams for each unit: eight times as many as run at the same
                        time */
     SOME_UNITS = 64, /* units, if their number is unknown */
@@ -79,17 +78,28 @@ static enum bp_status portable_operand(const struct bp_launch *launch, const str
                    launch->kernel->name, GPU_RESULTS);
 }
 
-/* The number of teams. If there are more elements than lanes, or more team results than teams, each
- * lane or team loops over several. */
-static unsigned teams_of(const struct gpu_device *device, const struct portable *p)
+/* If there are more elements than lanes, or more team results than teams, each lane or team loops
+ * over several. */
+unsigned gpu_teams(const struct gpu_device *device, int64_t count, int64_t each)
 {
     int64_t most = (int64_t)(device->units ? device->units : SOME_UNITS) * PER_UNIT;
-    int64_t each = portable_entry_is_team(p->family, p->entry)
-                       ? 1
-                       : LANES * (p->together ? p->together : 1);
-    int64_t n = (p->count - 1) / each + 1;
+    int64_t n = (count - 1) / each + 1;
 
     return (unsigned)(n < most ? n : most);
+}
+
+/* The elements that a team computes at the same time, or 1 result of a team. */
+static int64_t portable_each(const struct portable *p)
+{
+    if (portable_entry_is_team(p->family, p->entry)) return 1;
+    return GPU_LANES * (p->together ? p->together : 1);
+}
+
+enum bp_status gpu_launch(struct gpu_device *device, struct gpu_stream *stream, void *function,
+                          unsigned teams, void *parameters, size_t size)
+{
+    return GPU_CALL(device, launch, function, teams, 1, 1, GPU_LANES, 1, 1, 0, stream->raw, NULL,
+                    (void *[]){(void *)1, parameters, (void *)2, &size, gpu_target.end});
 }
 
 static enum bp_status portable_enqueue(struct gpu_device *device, const struct bp_launch *launch,
@@ -109,8 +119,8 @@ static enum bp_status portable_enqueue(struct gpu_device *device, const struct b
         TRY(portable_operand(launch, p, i, &to));
         memcpy(parameters + size, &to, sizeof to);
     }
-    TRY(GPU_CALL(device, launch, function, teams_of(device, p), 1, 1, LANES, 1, 1, 0, stream->raw,
-                 NULL, (void *[]){(void *)1, parameters, (void *)2, &size, gpu_target.end}));
+    TRY(gpu_launch(device, stream, function, gpu_teams(device, p->count, portable_each(p)),
+                   parameters, size));
     if (p->results) gpu_stream_launched(stream);
     return BP_OK;
 }

@@ -18,6 +18,12 @@ static struct gpu_vendor *const vendors[] = {
 #ifdef GPU_ROCBLAS
     &gpu_rocblas,
 #endif
+#ifdef GPU_NVRTC
+    &gpu_nvrtc,
+#endif
+#ifdef GPU_HIPRTC
+    &gpu_hiprtc,
+#endif
 };
 
 /* A copy of the library that the process has already loaded comes first: with two copies of cuDNN

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vendor.h: finds, opens and calls the libraries of GPU vendors (cuBLASLt, cuDNN, rocBLAS, NCCL),
- * on which kernel rows of higher priority are built.
+/* vendor.h: finds, opens and calls the libraries of GPU vendors (cuBLASLt, cuDNN, NVRTC, rocBLAS,
+ * NCCL), on which kernel rows of higher priority are built.
  *
  * The build needs none of these libraries: lists (blaslt.def, ...) name their functions, which are
  * looked up when the first plan needs the library. A process opens each library once and never
@@ -35,7 +35,8 @@ struct gpu_vendor {
     int n;
     bool for_streams;          /* each stream has its own handle */
     void **function;           /* the table of the loaded functions, */
-    const struct gpu_vendor_calls *calls; /* and the functions of each library in this table */
+    const struct gpu_vendor_calls *calls; /* and the functions of each library in this table; NULL:
+                                             the library has no handles */
     size_t (*version)(void);   /* called once the library is open; returns 0 if unknown; NULL: not
                                   called */
     /* Prepares a new handle for a stream of the driver, or for no stream (NULL). Returns 0, or the
@@ -60,6 +61,12 @@ extern struct gpu_vendor gpu_cudnn;
 #endif
 #ifdef GPU_ROCBLAS
 extern struct gpu_vendor gpu_rocblas;
+#endif
+#ifdef GPU_NVRTC
+extern struct gpu_vendor gpu_nvrtc;
+#endif
+#ifdef GPU_HIPRTC
+extern struct gpu_vendor gpu_hiprtc;
 #endif
 
 extern struct gpu_vendor gpu_nccl;

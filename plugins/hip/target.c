@@ -18,6 +18,9 @@ static const char *const hipblaslt[] = {"libhipblaslt.so.1", "libhipblaslt.so.0"
 
 static const char *const rccl[] = {"librccl.so.1", NULL};
 
+static const char *const hiprtc[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
+                                     "libhiprtc.so", NULL};
+
 enum { ARCHITECTURES = 16 }; /* the maximum number */
 
 /* The build writes this file: IMAGE(number, arch, family, type) for each image. */
@@ -59,6 +62,6 @@ const struct gpu_target gpu_target = {
     .driver_folders = HIP_FOLDERS,
     .folders = HIP_FOLDERS,
     .vendor = {[GPU_VENDOR_HIPBLASLT] = hipblaslt, [GPU_VENDOR_ROCBLAS] = rocblas,
-               [GPU_VENDOR_CCL] = rccl},
+               [GPU_VENDOR_HIPRTC] = hiprtc, [GPU_VENDOR_CCL] = rccl},
     .image = target_image,
 };

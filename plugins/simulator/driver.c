@@ -22,6 +22,8 @@ static const char *const call_name[] = {
 #include "gpu/rocblas.def"
 #define CALL(result, name, parameters) #name,
 #include "gpu/nccl.def"
+#define CALL(result, name, nvrtc, hiprtc, parameters) #nvrtc, #hiprtc,
+#include "gpu/rtc.def"
     "work",
 };
 

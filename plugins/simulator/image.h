@@ -16,13 +16,22 @@ struct sim_kernel {
     size_t args_size, operands;
 };
 
-enum { SIM_IMAGE = 0x1a6e, SIM_IMAGE_OF_OTHERS };
+enum { SIM_IMAGE = 0x1a6e, SIM_IMAGE_OF_OTHERS, SIM_IMAGE_COMPILED };
 
 struct sim_image {
     uint32_t magic; /* SIM_IMAGE, or the number of an image for another device */
     const char *type;
     const struct sim_kernel *kernel;
     sim_entry *const *entry;
+};
+
+/* The image of the kernel bp_fused, compiled at run time by the stand-ins for NVRTC and hiprtc
+ * (rtc.c): this head, and a shared object with the function sim_compiled_entry. */
+struct sim_program {
+    uint32_t magic; /* SIM_IMAGE_COMPILED */
+    uint32_t unused;
+    uint64_t size; /* bytes of the object */
+    uint64_t args_size, operands;
 };
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* module.c: simulates modules, which are tables of functions, and launches of the functions. */
 #include "sim.h"
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct function {
     enum sim_magic magic;
@@ -14,11 +17,12 @@ struct function {
 };
 struct module {
     enum sim_magic magic;
-    const struct sim_image *image;
+    const struct sim_image *image; /* NULL: a program, whose only function is bp_fused */
+    void *object;                  /* of a program: its shared object */
     struct function function[];
 };
 
-enum { OPERANDS = 16, PARAMETERS = 4096 };
+enum { OPERANDS = 24, PARAMETERS = 4096 };
 
 /* An enqueued launch. The parameters are the arguments, the count and the operands. */
 struct launch {
@@ -38,6 +42,51 @@ static void take_time(void)
     pthread_mutex_lock(&sim.lock);
 }
 
+/* Opens the shared object of a program, which is written to a file of its own: the loader knows an
+ * open library by its name. NULL: the object is damaged. */
+static void *open_object(const struct sim_program *program)
+{
+    char path[] = "/tmp/bp-sim-program-XXXXXX";
+    const char *object = (const char *)(program + 1);
+    size_t size = (size_t)program->size, done = 0;
+    int fd = mkostemp(path, O_CLOEXEC);
+    void *library = NULL;
+
+    while (fd >= 0 && done < size) {
+        ssize_t n = write(fd, object + done, size - done);
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    if (fd < 0) return NULL;
+    close(fd);
+    if (done == size) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    return library;
+}
+
+/* Under the lock. */
+static int module_of_program(struct sim_device *device, const struct sim_program *program,
+                             void **out)
+{
+    struct module *module = malloc(sizeof *module + sizeof *module->function);
+    void *object, *entry;
+
+    if (!module) return SIM_OUT_OF_MEMORY;
+    object = open_object(program);
+    entry = object ? dlsym(object, "sim_compiled_entry") : NULL;
+    if (!entry) {
+        free(module);
+        return SIM_INVALID_IMAGE;
+    }
+    *module = (struct module){SIM_MODULE, NULL, object};
+    module->function[0] = (struct function){SIM_FUNCTION, device, (size_t)program->args_size,
+                                            (size_t)program->operands, NULL};
+    memcpy(&module->function[0].entry, &entry, sizeof entry);
+    sim.live++;
+    *out = module;
+    return SIM_SUCCESS;
+}
+
 int sim_module_load(void **out, const void *p)
 {
     const struct sim_image *image = p;
@@ -46,6 +95,9 @@ int sim_module_load(void **out, const void *p)
     size_t n = 0;
     int code = sim_enter_context(SIM_CALL_module_load, &device);
 
+    if (!code && image->magic == SIM_IMAGE_COMPILED)
+        return sim_leave(module_of_program(device, p, out));
+
     if (!code && image->magic == SIM_IMAGE_OF_OTHERS) code = SIM_NO_IMAGE;
     else if (!code && image->magic != SIM_IMAGE) code = SIM_INVALID_IMAGE;
     if (code) return sim_leave(code);
@@ -53,7 +105,7 @@ int sim_module_load(void **out, const void *p)
     while (image->kernel[n].name) n++;
     module = malloc(sizeof *module + n * sizeof *module->function);
     if (!module) return sim_leave(SIM_OUT_OF_MEMORY);
-    *module = (struct module){SIM_MODULE, image};
+    *module = (struct module){SIM_MODULE, image, NULL};
     for (size_t i = 0; i < n; i++)
         module->function[i] = (struct function){SIM_FUNCTION, device, image->kernel[i].args_size,
                                                 image->kernel[i].operands, image->entry[i]};
@@ -69,6 +121,7 @@ int sim_module_unload(void *p)
     int code = sim_enter_context(SIM_CALL_module_unload, &device);
 
     if (module->magic != SIM_MODULE) return sim_leave(SIM_INVALID_HANDLE);
+    if (module->object) dlclose(module->object);
     free(module);
     sim.live--;
     return sim_leave(code);
@@ -83,7 +136,11 @@ int sim_module_function(void **out, void *p, const char *name)
 
     if (!code && module->magic != SIM_MODULE) code = SIM_INVALID_HANDLE;
     if (code) return sim_leave(code);
-    for (size_t i = 0; module->image->kernel[i].name; i++) {
+    if (!module->image && strcmp(name, "bp_fused") == 0) {
+        *out = &module->function[0];
+        return sim_leave(SIM_SUCCESS);
+    }
+    for (size_t i = 0; module->image && module->image->kernel[i].name; i++) {
         snprintf(known, sizeof known, "bp_%s_%s", module->image->kernel[i].name,
                  module->image->type);
         if (strcmp(known, name) != 0) continue;

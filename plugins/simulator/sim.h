@@ -85,6 +85,8 @@ enum sim_call {
 #include "gpu/rocblas.def"
 #define CALL(result, name, parameters) SIM_CALL_##name,
 #include "gpu/nccl.def"
+#define CALL(result, name, nvrtc, hiprtc, parameters) SIM_CALL_##nvrtc, SIM_CALL_##hiprtc,
+#include "gpu/rtc.def"
     SIM_CALL_work,
     SIM_CALLS,
 };

@@ -12,6 +12,9 @@ static const char *const hipblaslt[] = {"libbp_sim_hipblaslt.so", NULL};
 static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
 static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
 static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
+/* Not in SIM_FOLDER: only tests that name them compile kernels, which takes time. */
+static const char *const nvrtc[] = {"libbp_sim_nvrtc.so", NULL};
+static const char *const hiprtc[] = {"libbp_sim_hiprtc.so", NULL};
 
 /* Tests compile plugins with the messages and folders of other targets. */
 #ifndef SIM_LOST
@@ -70,6 +73,7 @@ const struct gpu_target gpu_target = {
     .folders = SIM_FOLDERS,
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_HIPBLASLT] = hipblaslt,
                [GPU_VENDOR_CUDNN] = cudnn, [GPU_VENDOR_ROCBLAS] = rocblas,
+               [GPU_VENDOR_NVRTC] = nvrtc, [GPU_VENDOR_HIPRTC] = hiprtc,
                [GPU_VENDOR_CCL] = nccl},
     .image = target_image,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* header_libraries.cc: compares plugins/gpu/blaslt.def and cudnn.def, and the numbers that belong
- * to them, with the libraries' own headers, where they exist. The file is only compiled:
- * -DLIBRARY_CUBLASLT, cuDNN's or NCCL's. rocBLAS has no package here: its prototypes are those of
+/* header_libraries.cc: compares plugins/gpu/blaslt.def, cudnn.def and rtc.def, and the numbers that
+ * belong to them, with the libraries' own headers, where they exist. The file is only compiled:
+ * -DLIBRARY_CUBLASLT, cuDNN's, NVRTC's or NCCL's. rocBLAS has no package here: its prototypes are those of
  * its published sources. */
 #include "alike.h"
 
@@ -50,6 +50,13 @@ static_assert(number.transposed == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)C
                   BLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
                   number.not_supported == (int)CUBLAS_STATUS_NOT_SUPPORTED,
               "values");
+#elif defined(LIBRARY_NVRTC)
+#include <nvrtc.h>
+
+#define CALL(result, name, nvrtc, hiprtc, parameters) \
+    using rtc_##name = result parameters; \
+    static_assert(decltype(of((rtc_##name *)nullptr))::like(&nvrtc), #nvrtc);
+#include "gpu/rtc.def"
 #elif defined(LIBRARY_NCCL)
 #include "gpu/nccl.h"
 #include <nccl.h>

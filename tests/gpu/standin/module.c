@@ -16,6 +16,34 @@ struct module {
     struct function function[];
 };
 
+/* Loads a program that the stand-in for NVRTC or hiprtc compiled: its only kernel is bp_fused, and
+ * the image states the sizes of the parameters. */
+static int module_of_program(void **out, const struct sim_program *program)
+{
+    const struct standin_kernel kernel = {
+        .name = "bp_fused",
+        .size = (size_t)(program->args_size + (program->operands + 1) * sizeof(int64_t)),
+        .lanes = STANDIN_LANES};
+    struct module *module = calloc(1, sizeof *module + sizeof *module->function);
+    int code = module ? standin_add(&module->image, &kernel) : SIM_OUT_OF_MEMORY;
+
+    if (!code) code = sim_module_load(&module->sim, program);
+    if (code) {
+        if (module) standin_forget(&module->image);
+        free(module);
+        return code;
+    }
+    module->function[0].kernel = module->image.kernel;
+    *out = module;
+    return SIM_SUCCESS;
+}
+
+/* Whether a module is a program, of which nothing is compiled as C in advance. */
+static bool is_program(const struct module *module)
+{
+    return !strcmp(module->image.kernel[0].name, "bp_fused");
+}
+
 /* Loads the simulator's module with the kernels of an image. */
 static int load_compiled(struct module *module)
 {
@@ -30,8 +58,11 @@ int standin_module_load(void **out, const void *image)
 {
     struct standin_image found = {0};
     struct module *module;
-    int code = standin_read(image, &found);
+    int code;
 
+    if (((const struct sim_program *)image)->magic == SIM_IMAGE_COMPILED)
+        return module_of_program(out, image);
+    code = standin_read(image, &found);
     if (code) return code;
     module = calloc(1, sizeof *module + found.n * sizeof *module->function);
     if (!module) {
@@ -71,9 +102,10 @@ int standin_module_function(void **out, void *p, const char *name)
     if (i == module->image.n)
         return standin_refuse(SIM_NOT_FOUND, "no kernel %s in an image that has %zu, among them %s",
                               name, module->image.n, module->image.kernel[0].name);
-    compiled = standin_compiled(name, &k);
-    if (!compiled) return standin_refuse(SIM_NOT_FOUND, "no kernel %s is compiled as C", name);
-    code = standin_fits(module->function[i].kernel, &compiled->kernel[k]);
+    compiled = is_program(module) ? NULL : standin_compiled(name, &k);
+    if (!compiled && !is_program(module))
+        return standin_refuse(SIM_NOT_FOUND, "no kernel %s is compiled as C", name);
+    code = compiled ? standin_fits(module->function[i].kernel, &compiled->kernel[k]) : 0;
     if (code) return code;
     code = sim_module_function(&module->function[i].sim, module->sim, name);
     if (!code) *out = &module->function[i];

@@ -15,6 +15,8 @@ DRIVERS = {
     "cuda": ("libcuda.so.1", {"BP_CUDA_CUBLASLT": "cublaslt", "BP_CUDA_CUDNN": "cudnn", "BP_CUDA_NCCL": "nccl"}),
     "hip": ("libamdhip64.so.5", {"BP_HIP_HIPBLASLT": "hipblaslt", "BP_HIP_ROCBLAS": "rocblas", "BP_HIP_RCCL": "nccl"}),
 }
+# The settings of libraries that compile kernels. A run has none, because that takes time, unless its environment names one.
+COMPILERS = {"cuda": "BP_CUDA_NVRTC", "hip": "BP_HIP_HIPRTC"}
 
 
 def missing(build, name):
@@ -31,6 +33,7 @@ def environment(build, name, log):
         os.unlink(log)
     folders = [os.path.join(build, "tests", "gpu", "standin"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {"LD_LIBRARY_PATH": ":".join(folders), "BP_SIM_DEVICES": "2", "BP_STANDIN_LOG": log,
+            COMPILERS[name]: os.environ.get(COMPILERS[name], "off"),
             **{setting: os.path.join(build, "plugins", "simulator", f"libbp_sim_{library}.so")
                for setting, library in libraries.items()}}
 
