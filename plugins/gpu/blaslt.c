@@ -29,7 +29,7 @@ static bool make_operation(struct blaslt_plan *p)
             !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_trans_a + i,
                          &transposed, sizeof transposed))
             return false;
-    if (p->gemm.adds != GEMM_VECTOR) return true;
+    if (p->gemm.bias < 0) return true;
     return BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_epilogue, &add,
                        sizeof add) &&
            (number->operation_bias_type < 0 ||
@@ -62,7 +62,7 @@ static bool blaslt_make(struct blaslt_plan *p)
     bool good = make_operation(p);
 
     for (int i = 0; i < GEMM_OPERANDS && good; i++)
-        if (i != GEMM_ADDED || p->gemm.adds == GEMM_MATRIX) good = make_layout(p, i);
+        if (i != GEMM_ADDED || gpu_gemm_adds_matrix(&p->gemm)) good = make_layout(p, i);
     return good && blaslt_choose(p);
 }
 
@@ -71,6 +71,17 @@ static void blaslt_drop(const struct blaslt_plan *p)
     for (int i = 0; i < GEMM_OPERANDS; i++)
         if (p->layout[i]) BLASLT_GOOD(p, MatrixLayoutDestroy, p->layout[i]);
     if (p->operation) BLASLT_GOOD(p, MatmulDescDestroy, p->operation);
+}
+
+/* Describes the product and what is behind it. false: the library does not support it. */
+static bool product_init(struct blaslt_plan *p, const struct bp_prep *prep)
+{
+    const struct bp_fused_matmul_attrs *fused = prep->attrs;
+
+    if (!gpu_gemm_init(&p->gemm, prep)) return false;
+    return portable_number(prep->kernel) != GEMM_FUSED ||
+           gpu_epilogue_init(&p->epilogue, (enum bp_activation)fused->activation, fused->alpha,
+                             fused->beta, prep->out[0]->dtype);
 }
 
 static bool is_narrow(const struct gpu_gemm *g)
@@ -88,7 +99,7 @@ enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *
     struct blaslt_plan made = {.library = library}, *plan = NULL;
     bool good;
 
-    if (!gpu_gemm_init(&made.gemm, prep) || made.gemm.batch > INT32_MAX ||
+    if (!product_init(&made, prep) || made.gemm.batch > INT32_MAX ||
         (library->narrow && !is_narrow(&made.gemm)))
         return BP_ERR_UNSUPPORTED;
     TRY(gpu_vendor_enter(gpu, prep->device, library->vendor, &caller, &made.device, &made.handle));
@@ -132,7 +143,7 @@ int blaslt_multiply(const struct blaslt_plan *p, void *handle, const struct blas
 {
     const struct gpu_gemm *g = &p->gemm;
     union gpu_factor alpha = gpu_factor(g->dtype, g->alpha),
-                     beta = gpu_factor(g->dtype, g->adds == GEMM_MATRIX ? g->beta : 0);
+                     beta = gpu_factor(g->dtype, gpu_gemm_adds_matrix(g) ? g->beta : 0);
 
     return p->library->call->Matmul(
         handle, p->operation, &alpha, at[GEMM_FIRST], p->layout[GEMM_FIRST], at[GEMM_SECOND],
@@ -149,9 +160,8 @@ static enum bp_status blaslt_run(const struct bp_launch *launch, const struct bl
     void *at[GEMM_OPERANDS], *bias = NULL;
 
     gpu_gemm_place(g, launch, call, at);
-    if (g->adds == GEMM_VECTOR) { /* the bias is not operand C */
-        bias = at[GEMM_ADDED];
-        at[GEMM_ADDED] = at[GEMM_RESULT];
+    if (g->bias >= 0) { /* the bias is not operand C */
+        bias = launch->in[g->bias]->data;
         TRY(gpu_vendor_check(p->device, library->vendor, BLASLT_NAME(p, MatmulDescSetAttribute),
                              library->call->MatmulDescSetAttribute(
                                  p->operation, library->number.operation_bias, &bias,
@@ -166,7 +176,7 @@ static enum bp_status blaslt_run(const struct bp_launch *launch, const struct bl
 static enum bp_status blaslt_run_all(const struct bp_launch *launch, struct blaslt_plan *p,
                                      void *handle)
 {
-    bool alone = p->gemm.adds == GEMM_VECTOR || p->library->writes;
+    bool alone = p->gemm.bias >= 0 || p->library->writes;
     enum bp_status status = BP_OK;
 
     if (alone) pthread_mutex_lock(&p->lock);
@@ -177,7 +187,7 @@ static enum bp_status blaslt_run_all(const struct bp_launch *launch, struct blas
 }
 
 /* Under the stream's lock if the handle is the stream's. */
-enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
+static enum bp_status blaslt_products(const struct bp_launch *launch)
 {
     struct blaslt_plan *plan = launch->plan;
     struct gpu_vendor *vendor = plan->library->vendor;
@@ -194,4 +204,12 @@ enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
     if (status == BP_OK) status = blaslt_run_all(launch, plan, handle);
     pthread_mutex_unlock(&stream->lock);
     return status;
+}
+
+enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
+{
+    const struct blaslt_plan *plan = launch->plan;
+
+    TRY(blaslt_products(launch));
+    return gpu_epilogue_run(&plan->epilogue, launch);
 }

@@ -12,7 +12,7 @@ static const uint64_t workspace_most = UINT64_C(64) << 20; /* more has no known 
 /* All inputs of a choice. Keys are compared as bytes. */
 struct key {
     int64_t m, n, k, batch, between[GEMM_OPERANDS], step[GEMM_OPERANDS];
-    uint8_t dtype, transposed[2], adds, tf32, tried, library, zero;
+    uint8_t dtype, transposed[2], adds, tf32, tried, library, bias;
 };
 _Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) + 8, "no padding");
 
@@ -31,7 +31,7 @@ static struct key blaslt_choice_key_of(const struct blaslt_plan *p)
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
                       .transposed = {g->transposed[0], g->transposed[1]}, .adds = (uint8_t)g->adds,
                       .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL"),
-                      .library = (uint8_t)p->library->vendor->id};
+                      .library = (uint8_t)p->library->vendor->id, .bias = g->bias >= 0};
 
     memcpy(key.between, g->between, sizeof key.between);
     memcpy(key.step, g->step, sizeof key.step);
@@ -101,7 +101,7 @@ void blaslt_forget(struct gpu_device *device)
 static bool blaslt_choice_prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
     const struct blaslt_numbers *number = &p->library->number;
-    bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
+    bool whole = p->gemm.bias >= 0 && gpu_gemm_size(p->gemm.dtype) == 2;
     const uint32_t reduction = whole ? BLASLT_REDUCE_NOTHING : BLASLT_REDUCE_IN_SUMS;
     bool good = BLASLT_GOOD(p, MatmulPreferenceSetAttribute, preference,
                             BLASLT_PREFER_WORKSPACE, &workspace_most, sizeof workspace_most);

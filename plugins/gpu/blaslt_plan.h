@@ -5,6 +5,7 @@
 #define GPU_BLASLT_PLAN_H
 
 #include "blaslt.h"
+#include "epilogue.h"
 #include "gemm.h"
 #include "vendor.h"
 
@@ -40,6 +41,7 @@ struct blaslt_plan {
                      one */
     void *operation, *layout[GEMM_OPERANDS];
     struct blaslt_found aligned, any; /* for operands at multiples of 16 bytes; for others */
+    struct gpu_epilogue epilogue;
     pthread_mutex_t lock;               /* guards the operation, which also holds the address of the
                                            bias */
 };
@@ -55,7 +57,7 @@ struct blaslt_plan {
 /* The layout of C. Without a separate summand C is the result's memory, and beta is 0. */
 static inline void *blaslt_added(const struct blaslt_plan *plan)
 {
-    return plan->layout[plan->gemm.adds == GEMM_MATRIX ? GEMM_ADDED : GEMM_RESULT];
+    return plan->layout[gpu_gemm_adds_matrix(&plan->gemm) ? GEMM_ADDED : GEMM_RESULT];
 }
 
 /* blaslt.c: prepares a call for a kernel row of the library. */

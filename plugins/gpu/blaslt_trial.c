@@ -54,7 +54,7 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
     uint64_t size = gpu_gemm_size(g->dtype), used = 0, before, all;
 
     for (int i = 0; i < GEMM_OPERANDS; i++) {
-        if (i == GEMM_ADDED && g->adds != GEMM_MATRIX) {
+        if (i == GEMM_ADDED && !gpu_gemm_adds_matrix(g)) {
             t->at[i] = t->at[GEMM_RESULT];
             continue;
         }
@@ -122,7 +122,7 @@ static bool blaslt_trial_begin(struct trial *t, uint64_t workspace)
     if (call->memory_allocate(&t->memory, lay_out(t, workspace))) return false;
     lay_out(t, workspace);
     if (call->stream_create(&t->stream, GPU_STREAM_ALONE)) return false;
-    return t->plan->gemm.adds != GEMM_VECTOR ||
+    return t->plan->gemm.bias < 0 ||
            BLASLT_GOOD(t->plan, MatmulDescSetAttribute, t->plan->operation,
                        t->plan->library->number.operation_bias, &t->bias, sizeof t->bias);
 }

@@ -91,9 +91,9 @@ static void take_batch(struct gpu_gemm *g, struct matmul_args *a, const int of[3
     }
 }
 
-/* The inputs of a kernel row, by their role in the product. */
+/* The inputs of a kernel row, by their role in the product; -1: absent. */
 struct parts {
-    int a, b, added;
+    int a, b, added, residual;
     bool trans_a, trans_b;
     double alpha, beta;
 };
@@ -103,12 +103,17 @@ static struct parts gemm_parts_of(const struct bp_prep *prep)
     const struct bp_matmul_attrs *matmul = prep->attrs;
     const struct bp_addmm_attrs *addmm = prep->attrs;
 
+    const struct bp_fused_matmul_attrs *fused = prep->attrs;
+    int third = prep->n_in > 2 && prep->in[2] ? 2 : -1,
+        fourth = prep->n_in > 3 && prep->in[3] ? 3 : -1;
+
     switch (portable_number(prep->kernel)) {
     case GEMM_MATMUL:
-        return (struct parts){0, 1, -1, matmul->transpose_a, matmul->transpose_b, 1, 0};
-    case GEMM_ADDMM: return (struct parts){1, 2, 0, false, false, addmm->alpha, addmm->beta};
-    default:
-        return (struct parts){0, 1, prep->n_in > 2 && prep->in[2] ? 2 : -1, false, true, 1, 1};
+        return (struct parts){0, 1, -1, -1, matmul->transpose_a, matmul->transpose_b, 1, 0};
+    case GEMM_ADDMM: return (struct parts){1, 2, 0, -1, false, false, addmm->alpha, addmm->beta};
+    case GEMM_FUSED:
+        return (struct parts){0, 1, third, fourth, fused->transpose_a, fused->transpose_b, 1, 1};
+    default: return (struct parts){0, 1, third, -1, false, true, 1, 1};
     }
 }
 
@@ -124,6 +129,7 @@ static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const stru
 
     g->alpha = p->alpha;
     g->input[GEMM_ADDED] = p->added;
+    g->bias = -1;
     if (!v) return true;
     if (p->beta == 0) return false; /* libraries then do not read it, and would lose a NaN */
     g->beta = p->beta;
@@ -133,10 +139,29 @@ static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const stru
     if (v->rank > 1 && v->shape[0] > 1) lies.row = v->stride[0];
     if (p->beta == 1 && swapped && !lies.row && lies.column == 1 && g->m > 1) {
         g->adds = GEMM_VECTOR;
+        g->bias = p->added;
         return true;
     }
     if ((rows > 1 && !lies.row) || (columns > 1 && !lies.column)) return false;
     return is_columns(swapped ? gemm_transpose(lies) : lies, &g->between[GEMM_ADDED]);
+}
+
+/* Adds the residual of fused_matmul, whose elements must lie as those of the result do. Its bias
+ * must be a vector, which the libraries add beside a matrix. */
+static bool residual_init(struct gpu_gemm *g, const struct bp_prep *prep, const struct parts *p)
+{
+    const struct bp_view *y = prep->out[0], *v = p->residual < 0 ? NULL : prep->in[p->residual];
+
+    if (p->added >= 0 && g->adds != GEMM_VECTOR) return false;
+    if (!v) return true;
+    for (int a = 0; a < y->rank; a++)
+        if (y->shape[a] > 1 && v->stride[a] != y->stride[a]) return false;
+    g->adds = GEMM_LIKE_RESULT;
+    g->beta = 1;
+    g->input[GEMM_ADDED] = p->residual;
+    g->between[GEMM_ADDED] = g->between[GEMM_RESULT];
+    g->step[GEMM_ADDED] = g->step[GEMM_RESULT];
+    return true;
 }
 
 bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
@@ -170,7 +195,8 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
     if (out->transposed[1] && !is_columns(gemm_transpose(second), &out->between[GEMM_SECOND]))
         return false;
     take_batch(out, &s, of);
-    return adds_init(out, prep, &p, swapped);
+    if (!adds_init(out, prep, &p, swapped)) return false;
+    return portable_number(prep->kernel) != GEMM_FUSED || residual_init(out, prep, &p);
 }
 
 bool gpu_gemm_is_small(const struct gpu_gemm *gemm)
@@ -195,5 +221,8 @@ void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch,
     for (int o = GEMM_FIRST; o <= GEMM_SECOND; o++)
         out[o] = (char *)launch->in[gemm->input[o]]->data + (uint64_t)at[o] * size;
     out[GEMM_RESULT] = (char *)launch->out[0]->data + (uint64_t)at[GEMM_RESULT] * size;
-    out[GEMM_ADDED] = gemm->adds ? launch->in[gemm->input[GEMM_ADDED]]->data : out[GEMM_RESULT];
+    out[GEMM_ADDED] = out[GEMM_RESULT];
+    if (gpu_gemm_adds_matrix(gemm)) out[GEMM_ADDED] = launch->in[gemm->input[GEMM_ADDED]]->data;
+    if (gemm->adds == GEMM_LIKE_RESULT)
+        out[GEMM_ADDED] = (char *)out[GEMM_ADDED] + (uint64_t)at[GEMM_RESULT] * size;
 }

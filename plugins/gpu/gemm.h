@@ -7,12 +7,13 @@
 #include "gpu.h"
 
 /* The numbers of kernel rows in rows.def. */
-enum gpu_gemm_op { GEMM_MATMUL, GEMM_ADDMM, GEMM_LINEAR };
+enum gpu_gemm_op { GEMM_MATMUL, GEMM_ADDMM, GEMM_LINEAR, GEMM_FUSED };
 
 enum { GEMM_FIRST, GEMM_SECOND, GEMM_RESULT, GEMM_ADDED, GEMM_OPERANDS, GEMM_AXES = 8 };
 
-/* The kind of the summand: none, a matrix, or a vector with one value for each of the m rows. */
-enum gpu_gemm_adds { GEMM_NOTHING, GEMM_MATRIX, GEMM_VECTOR };
+/* The kind of the summand: none, a matrix, a vector with one value for each of the m rows, or a
+ * matrix with the result's shape and strides in all products. */
+enum gpu_gemm_adds { GEMM_NOTHING, GEMM_MATRIX, GEMM_VECTOR, GEMM_LIKE_RESULT };
 
 /* result = alpha first second + beta added, for m x k and k x n matrices. All matrices are stored
  * column-major, except that transposed factors (`turned`) are stored row-major. between: the
@@ -27,6 +28,8 @@ struct gpu_gemm {
     int64_t m, n, k, batch;
     int64_t between[GEMM_OPERANDS], step[GEMM_OPERANDS];
     int rank, input[GEMM_OPERANDS]; /* input[]: the launch's input that each operand is */
+    int bias;                       /* the input with m values that are added to each column, beside
+                                       a matrix or alone; -1: none */
     int64_t shape[GEMM_AXES], stride[GEMM_OPERANDS][GEMM_AXES];
     int64_t calls;
 };
@@ -37,7 +40,13 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep);
 /* Whether all extents, batch counts and leading dimensions fit into 32 bits. */
 bool gpu_gemm_is_small(const struct gpu_gemm *gemm);
 
-/* Computes the addresses of the operands of a call, 0 <= call < calls. If there is no summand, the
+/* Whether the summand is a matrix, the libraries' operand C. */
+static inline bool gpu_gemm_adds_matrix(const struct gpu_gemm *gemm)
+{
+    return gemm->adds == GEMM_MATRIX || gemm->adds == GEMM_LIKE_RESULT;
+}
+
+/* Computes the addresses of the operands of a call, 0 <= call < calls. If no matrix is added, the
  * address of GEMM_ADDED is that of the result. */
 void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch, int64_t call,
                     void *out[GEMM_OPERANDS]);

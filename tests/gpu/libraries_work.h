@@ -47,6 +47,8 @@ static const struct bp_matmul_attrs product = {.size = sizeof product};
 static const struct bp_matmul_attrs transposed = {.size = sizeof transposed, .transpose_b = 1};
 static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta = 0.5};
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
+static const struct bp_fused_matmul_attrs clipped = {
+    .size = sizeof clipped, .activation = BP_ACTIVATION_CLIP, .alpha = 10, .beta = 20};
 static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
                                           .dilation = {1, 1, 1}, .groups = 1};
 static const struct bp_conv_attrs conv_steps = {
@@ -92,6 +94,10 @@ static const struct recipe recipes[] = {
      .result = {2110, 5188}},
     {"sim_addmm_bf16_cublaslt", &bias, 3, {{2}, {1, 9}, {9, 2}, {1, 2}}, SIM_BF16, .n_result = 2,
      .result = {528, 572}},
+    {"sim_fused_matmul_f32_cublaslt", &clipped, 3, {{2, 2}, {2, 2}, {2}, {2, 2}}, .n_result = 4,
+     .result = {10, 12, 16, 20}},
+    {"sim_fused_matmul_bf16_hipblaslt", &clipped, 3, {{2, 2}, {2, 2}, {2}, {2, 2}}, SIM_BF16,
+     .n_result = 4, .result = {10, 12, 16, 20}},
     {"sim_matmul_f32_hipblaslt", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
      .result = {22, 28, 49, 64}},
     {"sim_matmul_f32_hipblaslt", &transposed, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
