@@ -38,7 +38,7 @@ BUDGETS = {
     "normal: graphs": (60, SUM),
     "normal: conform": (300, SUM),
     "normal: kernels": (60, SUM),
-    "normal: gpu": (60, SUM),
+    "normal: gpu": (85, SUM),
     "normal: bench": (40, SUM),
     "normal: onnx": (120, SUM),
     "normal: xpu": (105, SUM),

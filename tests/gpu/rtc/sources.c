@@ -3,7 +3,9 @@
  * `fused`, all dtypes and all kinds of operands, and compiles them by NVRTC, which needs no GPU.
  *
  *   sources FOLDER           writes the sources into an existing folder, for other compilers
- *   sources nvrtc FILE...    compiles them by the first of these libraries that can be opened */
+ *   sources nvrtc FILE...    compiles them by the first of these libraries that can be opened, and
+ *                            compares the parameters of the code with those of a launch */
+#include "../standin/standin.h"
 #include "gpu/rtc.h"
 #include <backplane/fused.h>
 #include <dialect/fused_walk.h>
@@ -85,12 +87,13 @@ enum {
     WALKS = 3
 };
 
-/* Calls `use` for each source; returns for how many the call failed. */
-typedef bool use_source(void *arg, const char *name, const char *source);
+/* Calls `use` for each source, with the bytes of parameters that a launch of its kernel passes;
+ * returns for how many the call failed. */
+typedef bool use_source(void *arg, const char *name, const char *source, size_t parameters);
 static int sources_each(enum portable_type type, use_source *use, void *arg, int *out_n)
 {
     static const struct fused_device device = {.has_f64 = true};
-    int64_t code[BP_FUSED_WORDS] = {0}, n;
+    int64_t code[BP_FUSED_WORDS] = {0}, n, args[FUSED_ARGS];
     int bad = 0;
 
     for (int first = 0, next; first < MEMBERS; first = next) {
@@ -102,7 +105,8 @@ static int sources_each(enum portable_type type, use_source *use, void *arg, int
                                               &work);
             char *source = text ? rtc_source(type, text) : NULL, name[64];
             snprintf(name, sizeof name, "%s_%d_%d", portable_type_name(type), first, w);
-            bad += !source || !use(arg, name, source);
+            bad += !source || !use(arg, name, source,
+                                   portable_fused_args(&walk, args) + (N_IN + 2) * sizeof *args);
             (*out_n)++;
             free(source);
             free(text);
@@ -111,11 +115,12 @@ static int sources_each(enum portable_type type, use_source *use, void *arg, int
     return bad;
 }
 
-static bool source_write(void *folder, const char *name, const char *source)
+static bool source_write(void *folder, const char *name, const char *source, size_t parameters)
 {
     char path[4096];
     FILE *f;
 
+    (void)parameters;
     snprintf(path, sizeof path, "%s/%s.cu", (const char *)folder, name);
     f = fopen(path, "we");
     return f && fputs(source, f) >= 0 && !fclose(f);
@@ -139,7 +144,7 @@ static bool separate_write(char *folder, enum portable_type type)
                                 &walk, &work);
     source = text ? rtc_source(type, text) : NULL;
     snprintf(name, sizeof name, "separate_%s", portable_type_name(type));
-    good = source && source_write(folder, name, source);
+    good = source && source_write(folder, name, source, 0);
     free(source);
     free(text);
     return good;
@@ -175,7 +180,26 @@ static bool compiler_open(struct compiler *c, const char *path)
     return c->arch[0];
 }
 
-static bool source_compile(void *arg, const char *name, const char *source)
+/* The stand-ins' reader of code needs this. */
+const struct standin standin = {.library = "NVRTC", .most = UINT64_MAX};
+
+/* Whether the code of a program takes this many bytes of parameters. */
+static bool code_takes(const struct compiler *c, void *program, size_t size, size_t parameters)
+{
+    struct standin_image image = {0};
+    char *code = malloc(size);
+    bool good = code && !c->call.code(program, code) && !standin_read_cubin(code, size, &image) &&
+                image.n == 1 && image.kernel->size == parameters;
+
+    if (!good && image.n)
+        printf("# the code takes %zu bytes of parameters, a launch has %zu\n", image.kernel->size,
+               parameters);
+    standin_forget(&image);
+    free(code);
+    return good;
+}
+
+static bool source_compile(void *arg, const char *name, const char *source, size_t parameters)
 {
     const struct compiler *c = arg;
     const char *const options[] = {c->arch, "-std=c++17"};
@@ -185,7 +209,7 @@ static bool source_compile(void *arg, const char *name, const char *source)
     bool good = !c->call.create(&program, source, "fused.cu", 0, NULL, NULL);
 
     good = good && !c->call.compile(program, 2, options) && !c->call.code_size(program, &code) &&
-           code > 0;
+           code_takes(c, program, code, parameters);
     if (!good && program && !c->call.log_size(program, &size)) {
         log = calloc(1, size + 1);
         if (log && !c->call.log(program, log)) printf("# %s: %.2000s\n", name, log);
