@@ -44,7 +44,7 @@ static void attention_read_forms(void)
 struct attention {
     uint32_t q, k, v;   /* values */
     double scale;
-    struct bp_match match;
+    struct bp_text_match match;
 };
 
 /* The index of a name in a pattern's text. */
@@ -59,7 +59,8 @@ static uint32_t name_of(const struct bp_pattern_names *names, const char *name)
 }
 
 /* A scale of 0 would be the default one. */
-static bool attention_scale(const struct bp_match *match, uint32_t at, bool divides, double *out)
+static bool attention_scale(const struct bp_text_match *match, uint32_t at, bool divides,
+                            double *out)
 {
     *out = divides ? 1 / match->number[at] : match->number[at];
     return isfinite(*out) && *out != 0;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Of patterns with one last operator, those with more nodes come first. */
-const struct bp_pattern bp_pattern_list[] = {
+const struct bp_text_pattern bp_pattern_list[] = {
     {"silu", "mul(x, sigmoid(x))", "swish(x)"},
     {"hard_swish by clip", "mul(x, div(clip(add(x, 3); min=0, max=6), 6))", "hard_swish(x)"},
     {"hard_swish by clip, divided last", "div(mul(x, clip(add(x, 3); min=0, max=6)), 6)",
@@ -98,7 +98,7 @@ struct replacement {
     struct bp_rewrite *rw;
     struct bp_compose *c;
     const struct read_pattern *pattern;
-    const struct bp_match *match;
+    const struct bp_text_match *match;
 };
 
 static struct bp_tensor *replace_fail(struct replacement *r, enum bp_status status)
@@ -133,7 +133,7 @@ static struct bp_tensor *replace_term(struct replacement *r, uint32_t number)
 /* Replaces a match. A result of another type, or one that the operator refuses, is none: the nodes
  * stay. */
 static bool match_replace(struct bp_ir *ir, const struct read_pattern *pattern,
-                          const struct bp_match *match)
+                          const struct bp_text_match *match)
 {
     uint32_t node[BP_PATTERN_NODES], n = match->n_node;
     struct bp_tensor *result = NULL;
@@ -206,7 +206,7 @@ static bool device_has_result(const struct bp_ir *ir, const struct read_pattern 
 /* Replaces the first match of a pattern at node n. */
 static bool recognise_node(struct bp_ir *ir, uint32_t n)
 {
-    struct bp_match match;
+    struct bp_text_match match;
 
     for (uint64_t left = patterns_of(&ir->node[n].call); left; left &= left - 1) {
         const struct read_pattern *p = &patterns.pattern[__builtin_ctzll(left)];

@@ -49,12 +49,12 @@ struct bp_pattern_text {
     uint32_t n_node;
 };
 
-struct bp_pattern {
+struct bp_text_pattern {
     const char *name, *match, *result;
 };
 
 /* pass_recognise.c: all patterns, in the order in which they are tried. */
-extern const struct bp_pattern bp_pattern_list[];
+extern const struct bp_text_pattern bp_pattern_list[];
 extern const uint32_t bp_pattern_count;
 
 /* Names of the values and captures of a pattern. */
@@ -69,7 +69,7 @@ enum bp_status bp_pattern_parse(const char *text, struct bp_pattern_names *names
                                 struct bp_pattern_text *out);
 
 /* A match: the IR's values of the names, the numbers of the captures, the nodes of the calls. */
-struct bp_match {
+struct bp_text_match {
     uint32_t value[BP_PATTERN_NAMES]; /* BP_NO_VALUE: not bound */
     double number[BP_PATTERN_NAMES];
     uint32_t node[BP_PATTERN_NODES], n_node;
@@ -77,7 +77,7 @@ struct bp_match {
 
 /* pattern_match.c: whether the expression matches with node n as its last call. */
 bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *text, uint32_t n,
-                        struct bp_match *out);
+                        struct bp_text_match *out);
 
 /* pattern_attrs.c: whether the attributes of a node have the values of a pattern's text, and all
  * others their defaults. in: the type of its first input, or NULL. Axes may count from its last
@@ -88,7 +88,7 @@ bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, const 
  * text is wrong. Lists are not supported. */
 enum bp_status bp_pattern_set_attrs(const struct bp_opinfo *op, const char *text,
                                     const struct bp_pattern_names *names,
-                                    const struct bp_match *match, void *attrs);
+                                    const struct bp_text_match *match, void *attrs);
 
 /* Attributes by name. NULL: the operator has none of that name. The number of an attribute that is
  * no list. */

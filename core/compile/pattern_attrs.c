@@ -133,7 +133,7 @@ bool bp_pattern_check_attrs(const struct bp_node *node, const char *text, const 
 
 enum bp_status bp_pattern_set_attrs(const struct bp_opinfo *op, const char *text,
                                     const struct bp_pattern_names *names,
-                                    const struct bp_match *match, void *attrs)
+                                    const struct bp_text_match *match, void *attrs)
 {
     const char *at = text;
     struct setting s;

@@ -16,7 +16,7 @@ enum {
 struct matching {
     const struct bp_ir *ir;
     const struct bp_pattern_text *text;
-    struct bp_match match;
+    struct bp_text_match match;
 };
 
 /* Whether all elements of a frozen constant are one number. A NaN is none: attributes that are NaN
@@ -76,7 +76,7 @@ static bool operands_match(struct matching *m, const struct bp_pattern_node *ter
 }
 
 /* Adds a node to the match. A node that two terms name is listed once. */
-static bool match_add(struct bp_match *match, uint32_t n)
+static bool match_add(struct bp_text_match *match, uint32_t n)
 {
     for (uint32_t i = 0; i < match->n_node; i++)
         if (match->node[i] == n) return true;
@@ -97,7 +97,7 @@ static bool attrs_match(const struct bp_ir *ir, const struct bp_node *node, cons
 static bool call_matches(struct matching *m, const struct bp_pattern_node *term, uint32_t n)
 {
     const struct bp_node *node = &m->ir->node[n].call;
-    struct bp_match before;
+    struct bp_text_match before;
 
     if (node->kernel || !bp_ir_is_pure(node) || !names_operator(term, node->row) ||
         node->n_in < term->n_in || !attrs_match(m->ir, node, term->attrs))
@@ -141,7 +141,7 @@ static bool term_matches(struct matching *m, uint32_t number, uint32_t v)
 }
 
 /* Uses of value v by the nodes of a match. */
-static uint32_t uses_inside(const struct bp_ir *ir, const struct bp_match *match, uint32_t v)
+static uint32_t uses_inside(const struct bp_ir *ir, const struct bp_text_match *match, uint32_t v)
 {
     uint32_t uses = 0;
 
@@ -154,7 +154,7 @@ static uint32_t uses_inside(const struct bp_ir *ir, const struct bp_match *match
 }
 
 /* Whether nothing outside reads what the nodes compute, apart from the last node (node 0). */
-static bool match_is_closed(const struct bp_ir *ir, const struct bp_match *match)
+static bool match_is_closed(const struct bp_ir *ir, const struct bp_text_match *match)
 {
     for (uint32_t k = 0; k < match->n_node; k++) {
         const struct bp_node *node = &ir->node[match->node[k]].call;
@@ -168,7 +168,7 @@ static bool match_is_closed(const struct bp_ir *ir, const struct bp_match *match
 }
 
 bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *text, uint32_t n,
-                        struct bp_match *out)
+                        struct bp_text_match *out)
 {
     struct matching m;
 

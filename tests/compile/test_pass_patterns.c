@@ -13,24 +13,24 @@ static const double pattern_terms = 32 * 8;
 
 /* Whether the result of a pattern is one of its values, so that the expression goes away. An output
  * of the graph would have to stay. */
-static bool result_is_value(const struct bp_pattern *p)
+static bool result_is_value(const struct bp_text_pattern *p)
 {
     return !strchr(p->result, '(');
 }
 
 /* The text of a graph: another node reads a result that goes away. */
-static void graph_of(const struct bp_pattern *p, char *text, size_t size)
+static void graph_of(const struct bp_text_pattern *p, char *text, size_t size)
 {
     snprintf(text, size, result_is_value(p) ? "abs(%s)" : "%s", p->match);
 }
 
-static void expected_ops(const struct bp_pattern *p, char *ops, size_t size)
+static void expected_ops(const struct bp_text_pattern *p, char *ops, size_t size)
 {
     if (result_is_value(p)) snprintf(ops, size, "abs");
     else snprintf(ops, size, "%.*s", (int)strcspn(p->result, "("), p->result);
 }
 
-static void expect_match(const struct bp_pattern *p, uint32_t dtype, bool apart, bool values)
+static void expect_match(const struct bp_text_pattern *p, uint32_t dtype, bool apart, bool values)
 {
     struct text_graph g = text_begin();
     struct pass_run run;
@@ -204,7 +204,7 @@ static const char *const edits[TEXT_EDITS] = {
 /* Whether the edit is at a call that may have other readers and be an output: the last one of an
  * expression, which is recorded last. A result that goes away must not be an output; the node that
  * reads such a result may be pinned. */
-static bool is_last_call(const struct bp_pattern *p, const struct text_edit *edit)
+static bool is_last_call(const struct bp_text_pattern *p, const struct text_edit *edit)
 {
     struct bp_pattern_names names = {.n = 0};
     struct bp_pattern_text text;
@@ -228,7 +228,7 @@ static bool is_last_call(const struct bp_pattern *p, const struct text_edit *edi
 /* Tries one deviation. The graph must not get the result's operator; a part of the graph may match
  * a smaller pattern, so the values are compared too. (No kernel has the pinned name; an update
  * changes the input of the next run.) Returns whether the text has a place for the deviation. */
-static bool expect_miss(const struct bp_pattern *p, struct text_edit edit, uint32_t *tried)
+static bool expect_miss(const struct bp_text_pattern *p, struct text_edit edit, uint32_t *tried)
 {
     struct text_graph g = text_begin();
     struct pass_run run;
