@@ -54,7 +54,10 @@ static enum bp_status plugin_op_infer(struct bp_invocation *inv)
 {
     struct bp_inferred out[BP_PORT_MAX] = {{0}};
 
-    for (uint32_t i = 0; i < inv->n_out; i++) out[i].dtype = inv->out[i].dtype;
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        uint32_t var = inv->row->info.out[i].var;
+        out[i].dtype = inv->bound >> var & 1 ? inv->dtype[var] : inv->out[i].dtype;
+    }
     TRY(infer_shapes(inv, out));
     for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_port *port = &inv->row->info.out[i];
