@@ -52,7 +52,7 @@ struct bp_ir_pass {
     uint32_t nodes;   /* living nodes after it */
     bool ran;         /* false: BP_PASSES leaves it out */
 };
-enum { BP_IR_PASSES = 24 }; /* the most passes */
+enum { BP_IR_PASSES = 88 }; /* the most passes, of the core and of one plugin */
 
 struct bp_template; /* templates.h */
 struct bp_ir {
@@ -68,6 +68,7 @@ struct bp_ir {
     uint64_t random_blocks; /* blocks of random numbers that the recorded nodes draw together */
     struct bp_graph *lent; /* an empty graph for the next replacement, or NULL: bp_ir_take_graph */
     bool edited;          /* since bp_ir_resolve, by a function of ir_edit.c */
+    bool shaped;          /* a plugin's pattern looked at extents: for others it may do otherwise */
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */

@@ -3,36 +3,72 @@
  * BP_DUMP_PASSES say. */
 #include "passes.h"
 
+#include "../plugin/entry.h"
+#include "../plugin/patterns.h"
+
 #include <backplane/program.h>
 #include <stdlib.h>
 #include <string.h>
 
 const struct bp_pass bp_pass_list[] = {
-    {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean},
-    {"reuse", "shares with the forward what gradients compute again", bp_pass_reuse},
-    {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise},
-    {"attention", "replaces two products with a softmax between by attention", bp_pass_attention},
+    {"clean", "removes unread nodes, equal computations and identities", bp_pass_clean, 100},
+    {"reuse", "shares with the forward what gradients compute again", bp_pass_reuse, 95},
+    {"recognise", "replaces expressions by the operators that compute them", bp_pass_recognise, 90},
+    {"attention", "replaces two products with a softmax between by attention", bp_pass_attention,
+     80},
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions beside them",
-     bp_pass_affine},
-    {"fold", "computes what depends on frozen constants only", bp_pass_fold},
+     bp_pass_affine, 70},
+    {"fold", "computes what depends on frozen constants only", bp_pass_fold, 60},
     {"product", "computes transposed convolutions whose windows do not overlap as products",
-     bp_pass_product},
+     bp_pass_product, 50},
     {"epilogue", "merges additions and activations into convolutions and products before them",
-     bp_pass_epilogue},
+     bp_pass_epilogue, 40},
     {"layout", "lays images out channels-last where several convolutions follow each other",
-     bp_pass_layout},
-    {"norm", "writes norms of constant statistics as elementwise operators", bp_pass_norm},
-    {"fuse", "merges elementwise operators of one shape into one pass over memory", bp_pass_fuse},
+     bp_pass_layout, 30},
+    {"norm", "writes norms of constant statistics as elementwise operators", bp_pass_norm, 20},
+    {"fuse", "merges elementwise operators of one shape into one pass over memory", bp_pass_fuse,
+     10},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
-_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list <= BP_IR_PASSES, "room for each pass");
+_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list + BP_PLUGIN_PATTERNS <= BP_IR_PASSES,
+               "room for each pass");
+
+/* Adds the pass of a pattern: behind the passes of its priority, and behind patterns of its
+ * priority that have no fewer nodes. */
+static void order_add(struct bp_pass_order *order, struct bp_plugin_pattern *p)
+{
+    uint32_t at = order->n;
+
+    while (at > 0) {
+        const struct bp_pass *before = &order->pass[at - 1];
+        bool stays = before->priority > p->row.priority ||
+                     (before->priority == p->row.priority &&
+                      (!before->pattern || before->pattern->row.n_node >= p->row.n_node));
+        if (stays) break;
+        order->pass[at] = *before;
+        at--;
+    }
+    order->pass[at] = (struct bp_pass){p->name, "replaces a pattern of the plugin",
+                                       bp_pass_plugin, p->row.priority, p};
+    order->n++;
+}
+
+void bp_passes_of(const struct bp_device *device, bool used, struct bp_pass_order *out)
+{
+    const struct bp_plugin_entry *entry = device->entry;
+
+    out->n = bp_pass_count;
+    memcpy(out->pass, bp_pass_list, sizeof bp_pass_list);
+    for (uint32_t i = 0; i < entry->n_pattern; i++)
+        if (!used || !entry->pattern[i].reason) order_add(out, &entry->pattern[i]);
+}
 
 /* BP_PASSES: "uncompiled" (program_seen.c), "none", or names that begin with "-" for passes to
  * leave out. Without fold and fuse, which follow it, norm would only make more launches of a
  * norm. */
 static bool is_left_out(const char *setting, const struct bp_pass *pass)
 {
-    char word[64];
+    char word[192];
     int n = snprintf(word, sizeof word, "-%s", pass->name);
 
     return bp_setting_has(setting, "none", 4) || bp_setting_has(setting, word, (size_t)n) ||
@@ -40,9 +76,21 @@ static bool is_left_out(const char *setting, const struct bp_pass *pass)
             (bp_setting_has(setting, "-fold", 5) || bp_setting_has(setting, "-fuse", 5)));
 }
 
-/* Warns about a name in BP_PASSES that no pass has. */
-static void check_setting(const struct bp_core *core, const char *setting)
+/* Whether a name is that of a pattern of another plugin. */
+static bool is_foreign(const struct bp_device *device, const char *name, size_t n)
 {
+    size_t own = strlen(device->entry->plugin.name);
+
+    return memchr(name, '.', n) && (strncmp(name, device->entry->plugin.name, own) ||
+                                    name[own] != '.');
+}
+
+/* Warns about a name in BP_PASSES that no pass has. */
+static void check_setting(struct bp_device *device, const char *setting)
+{
+    struct bp_pass_order room, *order = &room;
+
+    if (setting) bp_passes_of(device, false, order);
     for (const char *at = setting; at; at = strchr(at, ',')) {
         size_t n;
         bool known;
@@ -50,11 +98,12 @@ static void check_setting(const struct bp_core *core, const char *setting)
         n = strcspn(at, ",");
         known = !n || (n == 4 && !strncmp(at, "none", 4)) ||
                 (n == 10 && !strncmp(at, "uncompiled", 10));
-        for (uint32_t i = 0; i < bp_pass_count && !known; i++)
-            known = *at == '-' && strlen(bp_pass_list[i].name) == n - 1 &&
-                    !strncmp(at + 1, bp_pass_list[i].name, n - 1);
+        for (uint32_t i = 0; i < order->n && !known; i++)
+            known = *at == '-' && strlen(order->pass[i].name) == n - 1 &&
+                    !strncmp(at + 1, order->pass[i].name, n - 1);
+        known = known || (*at == '-' && is_foreign(device, at + 1, n - 1));
         if (!known)
-            bp_core_log((struct bp_core *)(uintptr_t)core, BP_LOG_WARN,
+            bp_core_log(device->core, BP_LOG_WARN,
                         "BP_PASSES: '%.*s' is no pass: expected 'uncompiled', 'none', or '-' and "
                         "the name of one (bp passes lists them)",
                         (int)n, at);
@@ -95,7 +144,7 @@ bool bp_pass_is_left_out(const struct bp_pass *pass)
 /* Runs a pass again, which has nothing more to change. */
 static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
 {
-    struct bp_compilation again = {.ir = ir};
+    struct bp_compilation again = {.ir = ir, .pattern = pass->pattern};
     enum bp_status status = pass->run(&again);
 
     bp_ir_resolve(ir);
@@ -107,7 +156,7 @@ static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
 static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, uint32_t number,
                                bool validate)
 {
-    struct bp_compilation c = {.ir = ir};
+    struct bp_compilation c = {.ir = ir, .pattern = pass->pattern};
     enum bp_status status = pass->run(&c);
 
     if (status) return bp_error_more(status, "pass %s: %s", pass->name, bp_error_message());
@@ -139,7 +188,7 @@ enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint3
     bool validate = bp_compile_checks("passes");
     uint32_t order[BP_IR_PASSES];
 
-    check_setting(ir->device->core, setting);
+    check_setting(ir->device, setting);
     if (dumps) pass_dump(ir, 0, "recorded");
     if (validate) TRY(bp_ir_verify(ir));
     passes_order(ir, n, bp_compile_checks("order"), order);
@@ -164,13 +213,14 @@ enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *d
                                const struct bp_compile_options *options,
                                struct bp_schedule **out_schedule)
 {
-    uint32_t n = options->no_passes ? 0 : bp_pass_count;
+    struct bp_pass_order order;
     struct bp_ir *ir;
     enum bp_status status;
 
     TRY(bp_ir_create(graph, device, &ir));
     ir->allow |= options->allow;
-    status = bp_passes_run(ir, bp_pass_list, n, true);
+    bp_passes_of(device, true, &order);
+    status = bp_passes_run(ir, order.pass, options->no_passes ? 0 : order.n, true);
     if (status == BP_OK) return bp_schedule_create(ir, options->tuner, out_schedule);
     bp_ir_destroy(ir);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* passes.h: declares the passes of the compiler: functions that rewrite the IR. */
-#ifndef BP_PASSES_H
-#define BP_PASSES_H
+#ifndef BP_PASSES_PRIVATE_H
+#define BP_PASSES_PRIVATE_H
 
 #include "schedule.h"
 
@@ -16,17 +16,28 @@ struct bp_compile_options {
 struct bp_compilation {
     struct bp_ir *ir;
     uint32_t changes; /* of the pass that runs: nodes that it removed or replaced */
+    struct bp_plugin_pattern *pattern; /* of bp_pass_plugin, else NULL */
 };
 
 struct bp_pass {
     const char *name, *doc;
     /* A failure ends the compilation, and the program runs node by node. */
     enum bp_status (*run)(struct bp_compilation *c);
+    int32_t priority;                  /* passes with higher ones run first */
+    struct bp_plugin_pattern *pattern; /* of bp_pass_plugin: the pattern that it replaces */
 };
 
 /* passes.c: the list of all passes, in the order in which they run. */
 extern const struct bp_pass bp_pass_list[];
 extern const uint32_t bp_pass_count;
+
+/* The passes for programs of a device: those of the list and the patterns of its plugin, in the
+ * order in which they run. used: without patterns that cannot be used. */
+struct bp_pass_order {
+    struct bp_pass pass[BP_IR_PASSES];
+    uint32_t n;
+};
+void bp_passes_of(const struct bp_device *device, bool used, struct bp_pass_order *out);
 
 /* Runs the first n passes of a list (bp_pass_list), except those that BP_PASSES leaves out. dumps:
  * writes the files for BP_DUMP_PASSES. */
@@ -70,6 +81,7 @@ enum bp_status bp_pass_product(struct bp_compilation *c);
 enum bp_status bp_pass_epilogue(struct bp_compilation *c);
 enum bp_status bp_pass_layout(struct bp_compilation *c);
 enum bp_status bp_pass_norm(struct bp_compilation *c);
+enum bp_status bp_pass_plugin(struct bp_compilation *c);
 enum bp_status bp_pass_fuse(struct bp_compilation *c);
 
 #endif

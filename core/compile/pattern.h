@@ -79,6 +79,9 @@ struct bp_text_match {
 bool bp_pattern_matches(const struct bp_ir *ir, const struct bp_pattern_text *text, uint32_t n,
                         struct bp_text_match *out);
 
+/* Whether the two inputs of an operator may be exchanged. */
+bool bp_row_commutes(const struct bp_opdef *row);
+
 /* pattern_attrs.c: whether the attributes of a node have the values of a pattern's text, and all
  * others their defaults. in: the type of its first input, or NULL. Axes may count from its last
  * one; numbers agree to 14 digits if its dtype is f64, otherwise to 6. */

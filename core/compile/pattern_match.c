@@ -53,13 +53,13 @@ static bool names_operator(const struct bp_pattern_node *term, const struct bp_o
     return false;
 }
 
-static bool node_commutes(const struct bp_node *node)
+bool bp_row_commutes(const struct bp_opdef *row)
 {
     static const enum bp_row_number rows[] = {BP_ROW_add, BP_ROW_mul, BP_ROW_maximum,
                                               BP_ROW_minimum};
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (node->row == &bp_opdef[rows[i]]) return true;
+        if (row == &bp_opdef[rows[i]]) return true;
     return false;
 }
 
@@ -108,7 +108,7 @@ static bool call_matches(struct matching *m, const struct bp_pattern_node *term,
     before = m->match;
     if (operands_match(m, term, node, false)) return true;
     m->match = before;
-    return term->n_in == 2 && node_commutes(node) && operands_match(m, term, node, true);
+    return term->n_in == 2 && bp_row_commutes(node->row) && operands_match(m, term, node, true);
 }
 
 static bool value_matches(struct matching *m, const struct bp_pattern_node *term, uint32_t v)

@@ -7,7 +7,7 @@
 #include "ir.h"
 
 enum {
-    BP_REWRITE_IN = 16,
+    BP_REWRITE_IN = 64,
     BP_REWRITE_NODES = 64
 };
 

@@ -308,6 +308,7 @@ static enum bp_status read_outputs_of_graph(struct reading *s, const uint32_t *n
         ir->pass[i].nodes = bp_kept_get_u32(&s->r);
         ir->pass[i].ran = bp_kept_get_u32(&s->r) != 0;
     }
+    ir->shaped = bp_kept_get_u32(&s->r) != 0;
     return s->r.failed || s->r.at != s->r.end ? reading_bad("its end") : BP_OK;
 }
 

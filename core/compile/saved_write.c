@@ -257,6 +257,7 @@ static enum bp_status write_ends(struct saving *s)
         bp_kept_u32(s->w, s->ir->pass[i].nodes);
         bp_kept_u32(s->w, s->ir->pass[i].ran);
     }
+    bp_kept_u32(s->w, s->ir->shaped);
     return BP_OK;
 }
 

@@ -3,6 +3,8 @@
  * launches, memory. */
 #include "program.h"
 
+#include "../plugin/patterns.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +12,14 @@
 static enum bp_status program_lower(struct bp_program *p)
 {
     struct bp_compile_options options;
+    struct bp_pass_order order;
 
     if (bp_setting_has(bp_env_get("BP_PASSES"), "uncompiled", 10))
         return bp_error(BP_ERR_UNSUPPORTED, "BP_PASSES=uncompiled");
-    if (bp_compile_checks("passes-values"))
-        TRY(bp_passes_compare(p->graph, p->device, bp_pass_list, bp_pass_count));
+    if (bp_compile_checks("passes-values")) {
+        bp_passes_of(p->device, true, &order);
+        TRY(bp_passes_compare(p->graph, p->device, order.pass, order.n));
+    }
     if (bp_program_take(p)) return BP_OK;
     options = bp_program_compilation(p);
     TRY(bp_compile_with(p->graph, p->device, &options, &p->schedule));
@@ -85,6 +90,14 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     return bp_info_fill(out, &info, sizeof info);
 }
 
+static void pass_describe(const struct bp_pass *pass, struct bp_pass_info *out)
+{
+    out->name = pass->name;
+    out->doc = pass->doc;
+    out->priority = pass->priority;
+    out->reason = pass->pattern && pass->pattern->reason ? pass->pattern->reason : "";
+}
+
 enum bp_status bp_pass_get(uint32_t index, struct bp_pass_info *out)
 {
     struct bp_pass_info info = {.size = sizeof info};
@@ -92,8 +105,21 @@ enum bp_status bp_pass_get(uint32_t index, struct bp_pass_info *out)
     if (index >= bp_pass_count)
         return bp_error(BP_ERR_NOT_FOUND, "bp_pass_get: there is no pass %u, only %u passes", index,
                         bp_pass_count);
-    info.name = bp_pass_list[index].name;
-    info.doc = bp_pass_list[index].doc;
+    pass_describe(&bp_pass_list[index], &info);
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+enum bp_status bp_device_pass(struct bp_device *device, uint32_t index, struct bp_pass_info *out)
+{
+    struct bp_pass_info info = {.size = sizeof info};
+    struct bp_pass_order order;
+
+    if (!bp_device_is(device)) return bp_not_a("device");
+    bp_passes_of(device, false, &order);
+    if (index >= order.n)
+        return bp_error(BP_ERR_NOT_FOUND, "bp_device_pass: there is no pass %u, only %u passes",
+                        index, order.n);
+    pass_describe(&order.pass[index], &info);
     return bp_info_fill(out, &info, sizeof info);
 }
 
@@ -114,12 +140,14 @@ enum bp_status bp_program_pass(struct bp_program *p, uint32_t index, struct bp_p
 {
     struct bp_pass_result result = {.size = sizeof result};
     const struct bp_schedule *s;
+    struct bp_pass_order order;
 
     TRY(seen_schedule("bp_program_pass", p, &s));
-    if (index >= bp_pass_count)
+    bp_passes_of(p->device, true, &order);
+    if (index >= order.n)
         return bp_error(BP_ERR_NOT_FOUND, "bp_program_pass: there is no pass %u, only %u passes",
-                        index, bp_pass_count);
-    result.name = bp_pass_list[index].name;
+                        index, order.n);
+    result.name = order.pass[index].name;
     result.ran = s->ir->pass[index].ran;
     result.changes = s->ir->pass[index].changes;
     result.nodes = s->ir->pass[index].nodes;

@@ -153,6 +153,8 @@ static enum bp_status compact_irs(struct comparing *c, bool *const *revive, uint
     }
     bp_changes_finish(&t->of_ir);
     TRY(bp_changes_find(&t->samples, part, &t->of_ir));
+    if (c->schedule[0]->ir->shaped)
+        return bp_error(BP_ERR_UNSUPPORTED, "a pattern of the plugin depends on extents");
     for (uint32_t k = 1; k < t->samples.n; k++)
         if (!same_remarks(c->ir[0], c->ir[k]))
             return bp_error(BP_ERR_UNSUPPORTED, "layouts or kernel rows differ");

@@ -3,6 +3,7 @@
  * them. */
 #include "../base/activity.h"
 #include "loader.h"
+#include "patterns.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,10 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     entry->kernel_best = NULL;
     entry->kernel_reason = NULL;
     entry->n_kernel = 0;
+    for (uint32_t i = 0; i < entry->n_pattern; i++) bp_plugin_pattern_finish(&entry->pattern[i]);
+    free(entry->pattern);
+    entry->pattern = NULL;
+    entry->n_pattern = 0;
     entry->plugin = (struct bp_plugin){0};
     entry->runtime = (struct bp_runtime){0};
     entry->captures = (struct bp_captures){0};

@@ -51,6 +51,8 @@ struct bp_plugin_entry {
     const struct bp_kernel **kernel_best; /* the rows sorted by op (its address), best first */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
     uint32_t n_kernel;
+    struct bp_plugin_pattern *pattern; /* patterns.h: n_pattern of them */
+    uint32_t n_pattern;
     struct bp_host host;       /* ctx is this entry */
     void *self;
     uint32_t n_device;

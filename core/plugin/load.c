@@ -343,6 +343,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_VERSION, bp_table_engines},
         {BP_STEP_VERSION, bp_table_kernels},
         {BP_STEP_VERSION, bp_table_operators},
+        {BP_STEP_VERSION, bp_table_passes},
         {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, load_check_rows},

@@ -137,6 +137,7 @@ bool bp_table_ccl(struct bp_load *load);
 bool bp_table_engines(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
+bool bp_table_passes(struct bp_load *load); /* a pattern that is wrong is not used */
 
 /* host.c: fills entry->host. */
 void bp_host_init(struct bp_plugin_entry *entry);

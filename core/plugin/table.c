@@ -3,7 +3,7 @@
  * form of this core's version. Members that an older plugin lacks become NULL; members newer than
  * this core are cut off. From then on the core handles one form only. */
 #include "loader.h"
-#include "../schema/op.h"
+#include "patterns.h"
 #include <backplane/call.h>
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -472,6 +472,52 @@ bool bp_table_operators(struct bp_load *load)
             return bp_broken(&load->why, table_library(load),
                              "operator %zu (%s) cannot be taken: %s; correct the plugin", i,
                              bp_quote(&quote, op.info.name), why);
+    }
+    return true;
+}
+
+/* A name that an earlier pattern has disables the later one. */
+static bool pattern_is_twin(const struct bp_plugin_entry *entry, const struct bp_plugin_pattern *p)
+{
+    for (uint32_t i = 0; i < entry->n_pattern; i++)
+        if (!strcmp(entry->pattern[i].name, p->name)) return true;
+    return false;
+}
+
+bool bp_table_passes(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    struct bp_passes passes;
+
+    if (!entry->plugin.passes) return true;
+    if (!copy_table(load, "bp_passes", entry->plugin.passes, END(bp_passes, stride), &passes,
+                    sizeof passes))
+        return false;
+    entry->plugin.passes = NULL; /* only the patterns are used from now on */
+    if (!passes.count) return true;
+    if (!passes.first || passes.count > BP_PLUGIN_PATTERNS ||
+        passes.stride < END(bp_pattern, n_between) || passes.stride > MAX_TABLE ||
+        passes.stride % sizeof(void *))
+        return bp_broken(
+            &load->why, table_library(load),
+            "its patterns cannot be walked: expected first, count up to %d, stride %zu to %d, got "
+            "%s, %zu, %zu; set stride to sizeof(struct bp_pattern)",
+            BP_PLUGIN_PATTERNS, END(bp_pattern, n_between), MAX_TABLE,
+            passes.first ? "first" : "NULL", passes.count, passes.stride);
+    entry->pattern = calloc(passes.count, sizeof *entry->pattern);
+    if (!entry->pattern) return bp_no_memory(&load->why, table_library(load));
+    for (size_t i = 0; i < passes.count; i++) {
+        struct bp_plugin_pattern *p = &entry->pattern[i];
+        bool good = bp_plugin_pattern_init(
+            p, entry, (const void *)((const char *)passes.first + i * passes.stride),
+            passes.stride);
+        if (good && !p->reason && pattern_is_twin(entry, p))
+            good = (p->reason = strdup("another pattern has its name")) != NULL;
+        entry->n_pattern++;
+        if (!good) return bp_no_memory(&load->why, table_library(load));
+        if (p->reason)
+            bp_core_log(entry->core, BP_LOG_WARN, "pattern %s is not used: %s", p->name,
+                        p->reason);
     }
     return true;
 }

@@ -15,11 +15,18 @@ enum {
 
 struct text_graph text_begin(void)
 {
+    return text_begin_on("cpu:0", NULL);
+}
+
+struct text_graph text_begin_on(const char *device, const char *library)
+{
     struct text_graph g = {
         .dtype = BP_F32, .rank = 3, .shape = {4, 4, 4}, .constant_rank = 1, .constant_shape = {4}};
+    uint32_t plugin;
 
     OK(bp_core_create(NULL, &g.f.core));
-    OK(bp_device_create(g.f.core, "cpu:0", &g.f.device));
+    if (library) OK(bp_core_load_path(g.f.core, library, &plugin));
+    OK(bp_device_create(g.f.core, device, &g.f.device));
     OK(bp_stream_create_with(g.f.device, BP_STREAM_INLINE, &g.f.stream));
     g.f.scope = bp_stream_scope(g.f.stream);
     OK(bp_graph_create(g.f.core, &g.graph));

@@ -78,6 +78,8 @@ struct text_graph {
 /* Opens a core, the device cpu:0 and a graph. Values are f32, of shape 4x4x4, and constants of
  * shape 4. */
 struct text_graph text_begin(void);
+/* The same with another device. library: the path of its plugin; NULL: it is found. */
+struct text_graph text_begin_on(const char *device, const char *library);
 void text_finish(struct text_graph *g);
 
 /* Records the text, and its outputs. A call that the graph refuses ends the reading if there is an

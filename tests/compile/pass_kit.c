@@ -43,10 +43,16 @@ void pass_begin(const struct text_graph *g, struct pass_run *run)
 
 void pass_apply(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c))
 {
+    pass_apply_pattern(run, pass, NULL);
+}
+
+void pass_apply_pattern(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c),
+                        struct bp_plugin_pattern *pattern)
+{
     char *once;
 
     for (int time = 0; time < 2; time++) {
-        struct bp_compilation c = {.ir = run->ir};
+        struct bp_compilation c = {.ir = run->ir, .pattern = pattern};
         once = run->text;
         run->text = NULL;
         OK(pass(&c));

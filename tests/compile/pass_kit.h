@@ -20,6 +20,9 @@ struct pass_run {
 void pass_begin(const struct text_graph *g, struct pass_run *run);
 /* Runs a pass, and checks the representation and that the pass has nothing more to change. */
 void pass_apply(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c));
+/* The same for bp_pass_plugin with a pattern of the plugin. */
+void pass_apply_pattern(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c),
+                        struct bp_plugin_pattern *pattern);
 void pass_finish(struct pass_run *run);
 /* Asserts that a pass changed nothing. */
 void pass_expect_same(const struct pass_run *run, const char *what);

@@ -23,7 +23,7 @@ PASSES = [
     ("numbers of two digits are alike", MATCH, "double near = dtype == BP_F32    ? 1e-6", "double near = dtype == BP_F32    ? 2e-2", "patterns"),
     ("numbers of f64 are compared as those of f32", MATCH, ": 1e-14;", ": 1e-6;", "patterns"),
     ("half types have all digits", MATCH, "? 0x1.01p-11", "? 1e-6", "patterns"),
-    ("operands of all operators may be exchanged", MATCH, "return term->n_in == 2 && node_commutes(node) && ",
+    ("operands of all operators may be exchanged", MATCH, "return term->n_in == 2 && bp_row_commutes(node->row) && ",
      "return term->n_in == 2 && ", "patterns"),
     ("a name may be two values", MATCH,
      "if (m->match.value[term->name] != BP_NO_VALUE) return m->match.value[term->name] == v;", "", "patterns"),

@@ -153,6 +153,11 @@ static uint64_t pass_get(const union value *a)
     return bp_pass_get((uint32_t)a[0].u, a[1].p);
 }
 
+static uint64_t device_pass(const union value *a)
+{
+    return bp_device_pass(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
 static uint64_t program_pass(const union value *a)
 {
     return bp_program_pass(a[0].p, (uint32_t)a[1].u, a[2].p);
@@ -228,6 +233,7 @@ static const struct function functions[] = {
     {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), INFO(struct bp_program_info)}},
     {"bp_program_compile", program_compile, {HANDLE(T_PROGRAM)}},
     {"bp_pass_get", pass_get, {NUMBER(0), INFO(struct bp_pass_info)}},
+    {"bp_device_pass", device_pass, {HANDLE(T_DEVICE), NUMBER(0), INFO(struct bp_pass_info)}},
     {"bp_program_pass", program_pass,
      {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_pass_result)}},
     {"bp_program_launch", program_launch,
@@ -297,6 +303,7 @@ static const struct mistake mistakes[] = {
     {"bp_program_run", "a symbolic output", BP_ERR_INVALID, "output 0", {USE(5, T_SYMBOL)}},
     {"bp_program_run", "a stream for an output", BP_ERR_INVALID, "output 0", {USE(5, T_STREAM)}},
     {"bp_pass_get", "no such pass", BP_ERR_NOT_FOUND, "there is no pass 99", {SET(1, 99)}},
+    {"bp_device_pass", "no such pass", BP_ERR_NOT_FOUND, "there is no pass 99", {SET(2, 99)}},
     {"bp_program_pass", "no such pass", BP_ERR_NOT_FOUND, "there is no pass 99", {SET(2, 99)}},
     {"bp_program_launch", "no such launch", BP_ERR_NOT_FOUND, "there is no launch 99",
      {SET(2, 99)}},

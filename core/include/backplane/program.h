@@ -216,10 +216,18 @@ struct bp_pass_info { /* output struct: set size before the call */
     size_t size;
     const char *name; /* as in BP_PASSES=-name */
     const char *doc;  /* what it does, in one sentence */
+    const char *reason; /* of a pattern of a plugin: why it is not used; else "" */
+    int32_t priority;   /* passes with higher ones run first */
+    uint32_t zero;      /* 0 */
 };
 /* Describes pass number index, in the order in which the passes run; BP_ERR_NOT_FOUND past the
  * last one. */
 BP_API enum bp_status bp_pass_get(uint32_t index, struct bp_pass_info *out);
+
+/* The same for programs of one device: the passes of the compiler and the patterns of the device's
+ * plugin, "PLUGIN.PATTERN", also those that are not used. The texts live as long as the device. */
+BP_API enum bp_status bp_device_pass(struct bp_device *device, uint32_t index,
+                                     struct bp_pass_info *out);
 
 /* The work of a pass on a program. */
 struct bp_pass_result { /* output struct: set size before the call */
@@ -230,8 +238,9 @@ struct bp_pass_result { /* output struct: set size before the call */
     uint32_t nodes;   /* nodes after it */
     uint32_t zero;    /* 0 */
 };
-/* Describes the work of pass number index on a compiled program. BP_ERR_NOT_FOUND: there is no such
- * pass; BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
+/* Describes the work of pass number index on a compiled program; patterns of the device's plugin
+ * are among the passes, if they are used. BP_ERR_NOT_FOUND: there is no such pass;
+ * BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
 BP_API enum bp_status bp_program_pass(struct bp_program *program, uint32_t index,
                                       struct bp_pass_result *out);
 
