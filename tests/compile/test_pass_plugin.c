@@ -122,6 +122,16 @@ Test(plugin_patterns, optional_nodes_may_be_absent)
     plugin_miss("end", "relu(x)");
 }
 
+Test(plugin_patterns, values_are_compared)
+{
+    plugin_expect("twice", "mul(x, x)", "square");
+    plugin_miss("twice", "mul(x, y)");
+    plugin_expect("like", "sub(x, y)", "neg add");
+    plugin_miss("like", "sub(x, y[4])");
+    plugin_miss("like", "sub(x, y[1,4,4])");
+    plugin_miss("like", "sub(x[4], y)");
+}
+
 Test(plugin_patterns, alternatives_serve_alike)
 {
     plugin_expect("either", "relu(exp(x))", "exp");
@@ -206,16 +216,18 @@ Test(plugin_patterns, a_result_without_a_kernel_is_refused)
 
 Test(plugin_patterns, a_pinned_kernel_does_not_match)
 {
-    struct text_graph g = plugin_begin();
-    struct pass_run run;
-
-    g.edit = (struct text_edit){TEXT_PIN, 0};
-    text_record(&g, "square(abs(x))");
-    pass_begin(&g, &run);
-    pass_apply_pattern(&run, bp_pass_plugin, plugin_find(&g, "axpy"));
-    pass_expect_same(&run, "a pinned kernel");
-    pass_finish(&run);
-    text_finish(&g);
+    for (uint32_t place = 0; place < 2; place++) {
+        struct text_graph g = plugin_begin();
+        struct pass_run run;
+        g.edit = (struct text_edit){TEXT_PIN, place};
+        text_record(&g, "relu(exp(x))");
+        cr_assert_gt(g.places, place);
+        pass_begin(&g, &run);
+        pass_apply_pattern(&run, bp_pass_plugin, plugin_find(&g, "either"));
+        pass_expect_same(&run, "a pinned kernel");
+        pass_finish(&run);
+        text_finish(&g);
+    }
 }
 
 /* ---- passes ---- */

@@ -12,6 +12,8 @@ SOURCE, JOIN = "core/memory/source.c", "core/compile/lower_join.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_compare.c", "core/compile/template_constant.c"
 TEMPLATE_CALL = "core/compile/template_call.c"
+WANTED, WANTED_ATTRS, SWAP = "core/compile/plugin_match.c", "core/compile/plugin_attrs.c", "core/compile/pass_plugin.c"
+ACCEPTS, PATTERNS = "core/compile/plugin_accepts.c", "core/plugin/patterns.c"
 
 PASSES = [
     # Patterns.
@@ -267,5 +269,38 @@ PASSES = [
      "if (at >= least) return BP_OK;", "template"),
     ("calls are shared for other attributes", TEMPLATE_CALL, "t && !t->of_ir.node[node] ? t->prepared[node] : NULL",
      "t ? t->prepared[node] : NULL", "template"),
+    # Patterns of plugins.
+    ("inner values of a plugin's pattern may have other readers", WANTED,
+     "s->ir->value[node->out[i]].uses != match_uses(s, node->out[i]))", "match_uses(s, node->out[i]) > 99)", "plugin"),
+    ("a value of a plugin's pattern may be two", WANTED,
+     "if (s->m->value[number] != BP_NO_VALUE) return s->m->value[number] == v;", "", "plugin"),
+    ("values of plugins' patterns may be updated", WANTED, "value->kind == BP_VALUE_SHAPE || !bp_ir_is_stable(ir, v)",
+     "value->kind == BP_VALUE_SHAPE", "plugin"),
+    ("pinned calls match plugins' patterns", WANTED, "node->row) || node->kernel || !bp_ir", "node->row) || !bp_ir", "plugin"),
+    ("optional nodes are not skipped", WANTED, "return want->flags & BP_NODE_OPTIONAL && search_bind", "return 0 && search_bind", "plugin"),
+    ("inputs match in their own order only", WANTED, "        for (uint32_t i = 2; i <= want->n_in; i++) orders *= i;\n", "        (void)0;\n", "plugin"),
+    ("the shapes of values are not compared", WANTED, "memcmp(a->shape, b->shape, a->rank * sizeof *a->shape))",
+     "a->rank > 99)", "plugin"),
+    ("attributes without a test are not compared", WANTED_ATTRS, "if (!tested && !is_default(node, &op->attr[i])) return false;",
+     "(void)tested, (void)is_default;", "plugin"),
+    ("equal attributes may differ", WANTED_ATTRS, "!same_holds(ir, m, &ir->node[m->node[n]].call, &want->attr[i]))",
+     "0 && !same_holds(ir, m, &ir->node[m->node[n]].call, &want->attr[i]))", "plugin"),
+    ("a path may lead through other nodes", SWAP, "if (after) return false;", "", "plugin"),
+    ("readers of updated values may run later", SWAP, "!may_move(ir, node)) return false;", "0) return (void)may_move, false;", "plugin"),
+    ("readers between the nodes of a match stay", SWAP,
+     "    for (uint32_t i = 0; i < s->n_moved; i++) bp_ir_move_before(s->ir, s->moved[i], after);\n", "    (void)after;\n", "plugin"),
+    ("results of other types replace values", SWAP,
+     "if (bp_same_type(&s->rw.graph->value[v].type->view, &swap_replaced(s, i)->type->view))\n            continue;",
+     "if (v != BP_NO_VALUE) continue;", "plugin"),
+    ("outputs become views of inputs", SWAP, "if (s->ir->value[old->root].returned && lies_in_input(s->rw.graph, v)) return false;",
+     "(void)old, (void)lies_in_input;", "plugin"),
+    ("results need no kernel", SWAP, "good = row->decompose || row->is_view || device_takes(s, n, inv);",
+     "good = row || device_takes(s, n, inv);", "plugin"),
+    ("patterns that match their own results go on", SWAP, "        atomic_store(&s->p->stopped, true);\n", "        found = 0;\n", "plugin"),
+    ("the plugin does not decide", ACCEPTS, "return status == BP_OK;", "return status < 9999;", "plugin"),
+    ("templates of programs whose extents a plugin has seen", ACCEPTS, "    ir->shaped = true;\n", "", "plugin"),
+    ("values that are computed later may be read", PATTERNS, "else if (v >= 0 && later >> v & 1)", "else if (0 && v >= 0)", "plugin"),
+    ("nodes need not be connected", PATTERNS, "        if (next == row->n_node)\n            return check_wrong(c, ", "        if (next == row->n_node)\n            next = 0;\n        if (c->p->order[0] == 99)\n            return check_wrong(c, ", "plugin"),
+    ("inner values may be inputs of a result", PATTERNS, "(!(c->p->made >> v & 1) || done >> v & 1)", "(done >> v & 1 || 1)", "plugin"),
     ("calls are shared for other constants", TEMPLATE_CALL, "if (p->bound && (p->constant", "if (0 && (p->constant", "template"),
 ]

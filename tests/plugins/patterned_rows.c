@@ -42,6 +42,12 @@ static const struct bp_pattern right[] = {
     {.name = "wide", .priority = 200, VALUES(ANY, ANY, ANY, ANY),
      FIND({.op = "neg", IN(0), OUT(1)}, {.op = "add", IN(0, 2), OUT(3)}),
      GIVE({.op = "neg", IN(0), OUT(1)}, {.op = "sub", IN(2, 1), OUT(3)}), OUT(1, 3)},
+    /* One value in two places; two values of one shape. */
+    {.name = "twice", .priority = 65, VALUES(ANY, ANY), FIND({.op = "mul", IN(0, 0), OUT(1)}),
+     GIVE({.op = "square", IN(0), OUT(1)}), OUT(1)},
+    {.name = "like", .priority = 65,
+     VALUES(ANY, {.flags = BP_WANT_LIKE, .like = 0}, ANY), FIND({.op = "sub", IN(0, 1), OUT(2)}),
+     GIVE({.op = "neg", IN(1), OUT(3)}, {.op = "add", IN(0, 3), OUT(2)}), OUT(2), .n_between = 1},
     /* A node that may be absent, in the middle and at the end. */
     {.name = "middle", .priority = 65, VALUES(ANY, ANY, ANY),
      FIND({.op = "abs", IN(0), OUT(1), .flags = BP_NODE_OPTIONAL}, {.op = "square", IN(1), OUT(2)}),
