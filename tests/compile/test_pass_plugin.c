@@ -132,6 +132,16 @@ Test(plugin_patterns, values_are_compared)
     plugin_miss("like", "sub(x[4], y)");
 }
 
+/* The pattern that docs/plugin-guide.md explains. */
+Test(plugin_patterns, the_one_of_the_guide)
+{
+    plugin_expect("shift", "softmax(add(x, 3[1]); axis=1)", "softmax");
+    plugin_miss("shift", "softmax(add(x, 3[4]); axis=1)");
+    plugin_miss("shift", "softmax(add(x, 30[1]); axis=1)");
+    plugin_miss("shift", "softmax(add(x, c~[1]); axis=1)");
+    plugin_miss("shift", "softmax(add(x[4], 3[1,4,4]); axis=1)");
+}
+
 Test(plugin_patterns, alternatives_serve_alike)
 {
     plugin_expect("either", "relu(exp(x))", "exp");

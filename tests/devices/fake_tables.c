@@ -6,6 +6,7 @@
 #include <backplane/ccl.h>
 #include <backplane/capture.h>
 #include <backplane/engine.h>
+#include <backplane/passes.h>
 #include <string.h>
 
 /* Interfaces whose functions no test calls. */
@@ -143,6 +144,18 @@ static void spoil_engines(struct bp_plugin *plugin)
     plugin->engines = &engines;
 }
 
+static const struct bp_pattern no_patterns[65];
+static struct bp_passes fake_passes = {sizeof fake_passes, no_patterns, 65, sizeof *no_patterns};
+
+/* Patterns that are too many, or that cannot be walked. */
+static void spoil_passes(struct bp_plugin *plugin)
+{
+    if (tables_is("odd_patterns")) fake_passes.stride = 12;
+    else if (tables_is("tiny_passes")) fake_passes.size = 8;
+    else if (!tables_is("many_patterns")) return;
+    plugin->passes = &fake_passes;
+}
+
 /* Rows that end with `launch`, the last field that is required. */
 static void shorten_rows(struct bp_kernels *kernels)
 {
@@ -208,6 +221,7 @@ void fake_spoil(struct fake_tables *t)
     if (tables_is("half_events")) t->runtime.event_query = stream_call;
     spoil_ids(&t->table.plugin);
     spoil_engines(&t->table.plugin);
+    spoil_passes(&t->table.plugin);
     spoil_rows(&t->kernels);
     spoil_plugin(t);
 }

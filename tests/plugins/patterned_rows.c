@@ -48,6 +48,16 @@ static const struct bp_pattern right[] = {
     {.name = "like", .priority = 65,
      VALUES(ANY, {.flags = BP_WANT_LIKE, .like = 0}, ANY), FIND({.op = "sub", IN(0, 1), OUT(2)}),
      GIVE({.op = "neg", IN(1), OUT(3)}, {.op = "add", IN(0, 3), OUT(2)}), OUT(2), .n_between = 1},
+    /* The one of docs/plugin-guide.md. */
+    {.name = "shift", .priority = 65,
+     VALUES(FLOAT,
+            {.flags = BP_WANT_FROZEN | BP_WANT_ONE | BP_WANT_RANGE, .least = -10, .most = 10},
+            {.flags = BP_WANT_LIKE, .like = 0}, ANY),
+     FIND({.op = "add", IN(0, 1), OUT(2)},
+          {.op = "softmax", IN(2), OUT(3), TESTS({.name = "axis", .test = BP_TEST_ANY})}),
+     GIVE({.op = "softmax", IN(0), OUT(3),
+           ATTRS({.name = "axis", .from = BP_GIVE_ATTR, .other = "axis", .of = 1})}),
+     OUT(3)},
     /* A node that may be absent, in the middle and at the end. */
     {.name = "middle", .priority = 65, VALUES(ANY, ANY, ANY),
      FIND({.op = "abs", IN(0), OUT(1), .flags = BP_NODE_OPTIONAL}, {.op = "square", IN(1), OUT(2)}),

@@ -192,6 +192,15 @@ static const struct kit_case cases[] = {
      "{L}: the operators that its engine knows cannot be walked: expected known, n_known 1 to "
      "1048576, known_stride 16 to 4096, got known, 1, 12; set known_stride to sizeof(struct "
      "bp_engine_op)"},
+    {"h_odd_patterns", NULL, BP_ERR_PLUGIN,
+     "{L}: its patterns cannot be walked: expected first, count up to 64, stride 88 to 4096, got "
+     "first, 65, 12; set stride to sizeof(struct bp_pattern)"},
+    {"h_many_patterns", NULL, BP_ERR_PLUGIN,
+     "{L}: its patterns cannot be walked: expected first, count up to 64, stride 88 to 4096, got "
+     "first, 65, 88; set stride to sizeof(struct bp_pattern)"},
+    {"h_tiny_passes", NULL, BP_ERR_PLUGIN,
+     "{L}: the size of its struct bp_passes makes no sense: expected 32 to 4096 bytes, got 8; set "
+     "size to sizeof the struct"},
     {"h_empty_known", NULL, BP_ERR_PLUGIN,
      "{L}: operator 0 that its engine knows has no name: expected op, got nothing; fill it in"},
     {"h_twin_rows", NULL, BP_ERR_PLUGIN,

@@ -138,9 +138,9 @@ struct bp_plugin { /* table */
     const struct bp_runtime *runtime;   /* runtime.h */
     const struct bp_kernels *kernels;   /* kernel.h */
     const struct bp_ccl *ccl;           /* ccl.h */
-    const struct bp_captures *captures;  /* capture.h; the two below are not defined yet: NULL */
-    const struct bp_passes *passes;
-    const struct bp_profiler *profiler;
+    const struct bp_captures *captures; /* capture.h */
+    const struct bp_passes *passes;     /* passes.h */
+    const struct bp_profiler *profiler; /* not defined yet: NULL */
     const struct bp_engines *engines; /* engine.h */
 };
 
