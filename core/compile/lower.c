@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In place of a node: an output of the graph lies in the memory. */
-static const uint32_t read_by_app = BP_NO_VALUE - 1;
-
 /* A constant's type has its address and the strides of its tensor: the graph keeps the tensor. */
 static void value_set_constant(struct bp_scheduled_value *value, uint32_t number,
                                const struct bp_tensor *t)
@@ -216,46 +213,7 @@ static void find_last_reads(struct bp_lowering *l)
             if (node->in[i] != BP_NO_VALUE) l->last_read[ir->value[node->in[i]].root] = n;
     }
     for (uint32_t o = 0; o < ir->n_output; o++)
-        l->last_read[ir->value[ir->output[o]].root] = read_by_app;
-}
-
-/* Whether the call may write an output over the input of the flat list that it may share: nothing
- * reads the input's memory afterwards, and no other input of the call lies there. */
-static bool may_overwrite(const struct bp_lowering *l, const struct bp_node *node, uint32_t input)
-{
-    struct bp_scheduled_value **value = l->schedule->value;
-    uint32_t root = value[l->in[input]]->root;
-
-    if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;
-    if (value[root]->source != BP_SOURCE_ARENA) return false;
-    if (value[root]->is_joined) return false;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)
-            return false;
-    return true;
-}
-
-/* Whether an output may be placed over a view of memory: an output of the graph only over all of
- * it, so that the app does not keep a large block for a small tensor. */
-static bool may_keep(const struct bp_lowering *l, uint32_t out, uint32_t in)
-{
-    struct bp_scheduled_value **value = l->schedule->value;
-    const struct bp_scheduled_value *root = value[value[in]->root];
-
-    return l->last_read[l->schedule->ir->value[out].root] != read_by_app ||
-           (!value[in]->offset && value[in]->bytes == root->bytes);
-}
-
-/* Whether output i of the call may be placed over an input, where no output before it lies. */
-static bool may_place(const struct bp_lowering *l, const struct bp_node *node, uint32_t input,
-                      uint32_t i, const uint32_t *out)
-{
-    struct bp_scheduled_value **value = l->schedule->value, *in = value[l->in[input]];
-
-    for (uint32_t before = 0; before < i; before++)
-        if (out[before] != BP_NO_VALUE && value[out[before]]->root == in->root) return false;
-    return may_overwrite(l, node, input) && may_keep(l, node->out[i], l->in[input]) &&
-           bp_same_type(&value[out[i]]->type.view, &in->type.view);
+        l->last_read[ir->value[ir->output[o]].root] = BP_READ_BY_APP;
 }
 
 /* Places outputs in the memory of inputs that are not read later, where the kernel allows it. Only
@@ -274,7 +232,7 @@ static void place_over_inputs(struct bp_lowering *l, const struct bp_node *node,
             &node->row->info.out[bp_out_port(node->row, node->out_at, i)];
         if (out[i] == BP_NO_VALUE || port->kind == BP_PORT_UPDATE || port->share < 0) continue;
         for (uint32_t k = node->in_at[port->share]; k < node->in_at[port->share + 1]; k++) {
-            if (l->in[k] == BP_NO_VALUE || !may_place(l, node, k, i, out)) continue;
+            if (l->in[k] == BP_NO_VALUE || !bp_lower_may_place(l, node, k, i, out)) continue;
             bp_lower_set_view(l->schedule, out[i], l->in[k], 0);
             break;
         }
@@ -291,7 +249,8 @@ static void extend_reads(struct bp_lowering *l, uint32_t n, uint32_t expanded, u
         uint32_t *last;
         if (node->in[i] == BP_NO_VALUE) continue;
         last = &l->last_read[ir->value[node->in[i]].root];
-        if (*last == expanded || *last == BP_NO_VALUE || (*last >= first && *last != read_by_app))
+        if (*last == expanded || *last == BP_NO_VALUE ||
+            (*last >= first && *last != BP_READ_BY_APP))
             *last = n;
     }
 }

@@ -36,6 +36,9 @@ struct bp_lowering {
     uint32_t n_join, n_place;
 };
 
+/* In place of the last node that reads memory: an output of the graph lies there. */
+#define BP_READ_BY_APP ((uint32_t)BP_NO_VALUE - 1)
+
 enum bp_status bp_lower_no_memory(void);
 
 /* lower_launch.c. Sets the type of a value with its own memory; the type has no address. */
@@ -49,6 +52,11 @@ enum bp_status bp_lower_add_value(struct bp_lowering *lowering, const struct bp_
 /* Places a value in the memory of value `of`, offset bytes after its first element. */
 void bp_lower_set_view(const struct bp_schedule *schedule, uint32_t value, uint32_t of,
                        uint64_t offset);
+
+/* Whether output i of a call may be placed over input number `input` of the flat list,
+ * where no output before it lies, and which nothing reads later. */
+bool bp_lower_may_place(const struct bp_lowering *lowering, const struct bp_node *node,
+                        uint32_t input, uint32_t i, const uint32_t *out);
 
 /* Adds the launches of a prepared call. in, out: the numbers of its values, flat in declared
  * order. */

@@ -66,6 +66,45 @@ void bp_lower_set_view(const struct bp_schedule *s, uint32_t number, uint32_t of
     value->type.view.data = (void *)((uintptr_t)root->type.view.data + value->offset);
 }
 
+/* Whether the call may write an output over the input of the flat list that it may share: nothing
+ * reads the input's memory afterwards, and no other input of the call lies there. */
+static bool value_may_overwrite(const struct bp_lowering *l, const struct bp_node *node,
+                                uint32_t input)
+{
+    struct bp_scheduled_value **value = l->schedule->value;
+    uint32_t root = value[l->in[input]]->root;
+
+    if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;
+    if (value[root]->source != BP_SOURCE_ARENA) return false;
+    if (value[root]->is_joined) return false;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)
+            return false;
+    return true;
+}
+
+/* Whether an output may be placed over a view of memory: an output of the graph only over all of
+ * it, so that the app does not keep a large block for a small tensor. */
+static bool value_may_keep(const struct bp_lowering *l, uint32_t out, uint32_t in)
+{
+    struct bp_scheduled_value **value = l->schedule->value;
+    const struct bp_scheduled_value *root = value[value[in]->root];
+
+    return l->last_read[l->schedule->ir->value[out].root] != BP_READ_BY_APP ||
+           (!value[in]->offset && value[in]->bytes == root->bytes);
+}
+
+bool bp_lower_may_place(const struct bp_lowering *l, const struct bp_node *node, uint32_t input,
+                        uint32_t i, const uint32_t *out)
+{
+    struct bp_scheduled_value **value = l->schedule->value, *in = value[l->in[input]];
+
+    for (uint32_t before = 0; before < i; before++)
+        if (out[before] != BP_NO_VALUE && value[out[before]]->root == in->root) return false;
+    return value_may_overwrite(l, node, input) && value_may_keep(l, node->out[i], l->in[input]) &&
+           bp_same_type(&value[out[i]]->type.view, &in->type.view);
+}
+
 /* The values of a prepared call: those of its tensors, and of its temporaries. */
 struct call_values {
     const struct bp_prepared *prepared;

@@ -8,6 +8,7 @@ AFFINE_NODE, BEFORE = "core/compile/affine.c", "core/compile/affine_before.c"
 AFFINE, EPILOGUE, CLEAN = "core/compile/pass_affine.c", "core/compile/pass_epilogue.c", "core/compile/pass_clean.c"
 NORM, FUSE, FUSE_CODE = "core/compile/pass_norm.c", "core/compile/pass_fuse.c", "core/compile/fuse_code.c"
 FOLD, FOLDED, LOWER = "core/compile/pass_fold.c", "core/compile/folded.c", "core/compile/lower.c"
+LOWER_LAUNCH = "core/compile/lower_launch.c"
 SOURCE, JOIN = "core/memory/source.c", "core/compile/lower_join.c"
 IR, EDIT, REWRITE = "core/compile/ir.c", "core/compile/ir_edit.c", "core/compile/rewrite.c"
 TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_compare.c", "core/compile/template_constant.c"
@@ -221,7 +222,7 @@ PASSES = [
     ("inputs of programs are not brought back", "core/exec/compiled_run.c",
      " &&\n           !(t->view.flags & BP_VIEW_CONSTANT && t->buffer->source);", ";", "sources"),
     # Inputs of concat in the memory of its result.
-    ("a result may lie over a slice", LOWER, "    if (value[root]->is_joined) return false;\n", "", "join"),
+    ("a result may lie over a slice", LOWER_LAUNCH, "    if (value[root]->is_joined) return false;\n", "", "join"),
     ("any node may read a slice", JOIN, "value_is_private(s->ir, result) && !s->needs_dense[result];",
      "value_is_private(s->ir, result);", "join"),
     ("any reader of a part may read a slice", JOIN, "if (!value_is_private(s->ir, v) || s->needs_dense[v]) return false;",
@@ -241,15 +242,15 @@ PASSES = [
     ("calls for slices fit elsewhere", TEMPLATE_CALL, "if (p->n_out == 1 && bp_view_has_gaps(&p->type[p->n_in].view))\n        return false;",
      "", "template"),
     # Lowering.
-    ("results lie in inputs that are read later", LOWER,
+    ("results lie in inputs that are read later", LOWER_LAUNCH,
      "if (l->last_read[l->schedule->ir->value[node->in[input]].root] != l->node) return false;", "", "lower"),
-    ("outputs of the graph are not read at the end", LOWER, "l->last_read[ir->value[ir->output[o]].root] = read_by_app;",
+    ("outputs of the graph are not read at the end", LOWER, "l->last_read[ir->value[ir->output[o]].root] = BP_READ_BY_APP;",
      "(void)o;", "lower"),
     ("a view is no read of its value", LOWER,
      "if (node->in[i] != BP_NO_VALUE) l->last_read[ir->value[node->in[i]].root] = n;",
      "if (node->in[i] != BP_NO_VALUE) l->last_read[node->in[i]] = n;", "lower"),
-    ("results lie in the app's inputs", LOWER, "    if (value[root]->source != BP_SOURCE_ARENA) return false;\n", "", "lower"),
-    ("results lie in an input that is read twice", LOWER,
+    ("results lie in the app's inputs", LOWER_LAUNCH, "    if (value[root]->source != BP_SOURCE_ARENA) return false;\n", "", "lower"),
+    ("results lie in an input that is read twice", LOWER_LAUNCH,
      "        if (i != input && l->in[i] != BP_NO_VALUE && value[l->in[i]]->root == root)\n            return false;\n"
      "    return true;", "        (void)i;\n    return true;", "lower"),
     ("an expansion's reads are not noted", LOWER, "extend_reads(l, n, l->node, first);", "(void)extend_reads;", "lower"),
