@@ -36,7 +36,7 @@ enum bp_data_value_flags {
 
 /* A value: an input of the graph, a constant, or a result of a node. */
 struct bp_data_value { /* rows */
-    const char *name;      /* as in the app's graph; unique in the graph */
+    const char *name;      /* for messages, as those of nodes: a result is named after its node */
     const int64_t *shape;  /* rank extents; an extent below 0 is symbol -1 - extent */
     const int64_t *stride; /* of constants, in elements, as bp_view.stride; NULL: contiguous in
                               row-major order */
@@ -66,7 +66,7 @@ enum bp_data_node_flags {
 
 /* A node: one call of an operator. */
 struct bp_data_node { /* rows */
-    const char *name; /* as in the app's graph; unique in the graph */
+    const char *name; /* as in the app's graph; nodes that the core made may share one */
     const char *op;   /* the operator's own name, not an alias */
 
     /* The operator, and the attribute struct at the full length that info states; attrs is NULL if
