@@ -243,7 +243,7 @@ static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invo
     return BP_OK;
 }
 
-static enum bp_status count_plans(struct bp_prepared *p)
+enum bp_status bp_prepared_count_plans(struct bp_prepared *p)
 {
     enum bp_status status = p->plan_bytes ? bp_memory_plan_reserve(p->device, p->plan_bytes)
                                           : BP_OK;
@@ -281,6 +281,17 @@ static void prepared_set_fast(struct bp_prepared *p)
     if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }
 
+enum bp_status bp_prepared_make_empty(const struct bp_invocation *inv,
+                                      struct bp_prepared **out_prepared)
+{
+    struct bp_prepared *p = make_empty(inv);
+    enum bp_status status = p ? check_held(p) : BP_ERR_MEMORY;
+
+    if (status == BP_OK) *out_prepared = p;
+    else if (p) bp_prepared_release(p);
+    return status;
+}
+
 enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared)
 {
     struct bp_prepared *p = make_empty(inv);
@@ -291,7 +302,7 @@ enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **
     if (status == BP_OK) status = find_steps(p, inv);
     forget_addresses(p);
     if (status == BP_OK) status = bind_constants(p, inv);
-    if (status == BP_OK) status = count_plans(p);
+    if (status == BP_OK) status = bp_prepared_count_plans(p);
     if (status) {
         bp_prepared_release(p);
         return status;

@@ -129,6 +129,11 @@ void bp_prepared_new_type(struct bp_typed_view *type, const struct bp_invocation
 /* prepared.c: finds the steps of an invocation. On success it takes over the invocation's
  * attributes. */
 enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared);
+/* prepared.c: makes a call without steps. The caller adds them, sets plan_bytes, and calls
+ * bp_prepared_count_plans, which counts them as memory of the device. */
+enum bp_status bp_prepared_make_empty(const struct bp_invocation *inv,
+                                      struct bp_prepared **out_prepared);
+enum bp_status bp_prepared_count_plans(struct bp_prepared *prepared);
 /* prepared_info.c: frees the parts that a step owns. */
 void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* context.c: makes the contexts of a schedule: an arena, and views and launches with their
  * addresses. */
+#include "engine.h"
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -10,6 +11,7 @@ enum { IDLE_MAX = 8 }; /* contexts that a schedule keeps for later runs */
 static void context_free(struct bp_schedule_context *c)
 {
     if (c->arena) bp_buffer_release(c->arena);
+    bp_engine_unbind(c);
     free(c->view);
     free(c->launch);
     free(c->list);
@@ -153,7 +155,8 @@ enum bp_status bp_context_take(struct bp_schedule *s, struct bp_timeline *timeli
     pthread_mutex_unlock(&s->lock);
     if (!c) TRY(context_create(s, &c));
     atomic_store(&c->refs, 1);
-    status = context_add_arena(s, timeline, c);
+    status = s->n_engine ? bp_engine_bind(s, c, timeline) : BP_OK;
+    if (status == BP_OK) status = context_add_arena(s, timeline, c);
     if (status) bp_context_put(s, c);
     else *out = c;
     return status;

@@ -4,6 +4,7 @@
 
 #include "../base/digest.h"
 #include "../memory/source.h"
+#include "engine.h"
 #include "folded.h"
 #include "saved.h"
 
@@ -159,7 +160,8 @@ static uint32_t node_flags(const struct bp_node *node)
     const struct bp_opdef *row = node->row;
 
     return (row->random ? BP_DATA_RANDOM : 0) | (row->updates ? BP_DATA_UPDATE : 0) |
-           (row->bound ? BP_DATA_BOUND : 0) | (node->kernel ? BP_DATA_PINNED : 0);
+           (row->bound ? BP_DATA_BOUND : 0) | (node->kernel ? BP_DATA_PINNED : 0) |
+           (bp_engine_is_row(row) ? BP_DATA_FIXED : 0);
 }
 
 static enum bp_status copy_operands(struct copying *c, const struct bp_node *from, uint32_t n,

@@ -2,6 +2,7 @@
 /* ir.c: copies a graph to the compiler's representation, and frees it. */
 #include "ir.h"
 
+#include "engine.h"
 #include "folded.h"
 #include "templates.h"
 
@@ -229,6 +230,7 @@ static void node_free(const struct bp_ir *ir, uint32_t n)
     free(node->call.in);
     free(node->source);
     free(node->prefer);
+    if (node->prepared) bp_prepared_release(node->prepared);
 }
 
 void bp_ir_destroy(struct bp_ir *ir)
@@ -239,6 +241,7 @@ void bp_ir_destroy(struct bp_ir *ir)
     bp_ir_drop_graph(ir);
     for (uint32_t v = 0; v < ir->n_value; v++)
         if (!ir->of || ir->value[v].type != ir->of->ir->value[v].type) free(ir->value[v].type);
+    bp_engine_report_destroy(ir->engines);
     free(ir->dense);
     free(ir->value);
     free(ir->node);

@@ -33,6 +33,7 @@ struct bp_ir_value {
     struct bp_tensor *constant; /* a reference */
 };
 
+struct bp_prepared; /* call/prepared.h */
 struct bp_ir_node {
     struct bp_node call;     /* owns its attributes, lists and names, as in a graph */
     uint32_t previous, next; /* in the order of execution; BP_NO_VALUE: none */
@@ -44,6 +45,8 @@ struct bp_ir_node {
                             recorded nodes own the texts. Empty: its own name only */
     uint32_t n_source;
     char *prefer; /* owned: the kernel row to try first, or NULL */
+    struct bp_prepared *prepared; /* of a node that an engine runs (engine.h): a reference to its
+                                     call; else NULL */
 };
 
 /* The work of a pass. */
@@ -54,7 +57,8 @@ struct bp_ir_pass {
 };
 enum { BP_IR_PASSES = 88 }; /* the most passes, of the core and of one plugin */
 
-struct bp_template; /* templates.h */
+struct bp_template;      /* templates.h */
+struct bp_engine_report; /* engine.h */
 struct bp_ir {
     struct bp_device *device; /* its owner keeps it alive */
     struct bp_ir_value *value;
@@ -72,6 +76,7 @@ struct bp_ir {
     bool *dense; /* of each output: it was row-major when a pass chose layouts, so that lowering
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
+    struct bp_engine_report *engines; /* owned; NULL: the device has no engine */
     struct bp_template *of; /* a reference: the template from which this was made, to which all
                                types, attributes, lists and texts belong that are equal there; NULL:
                                all are owned */
@@ -117,6 +122,12 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
                             const uint32_t *in, const uint32_t *out, const uint32_t *kill,
                             uint32_t n_kill);
 
+/* Inserts a node that computes the results of the n_kill nodes of `kill`, which are killed, before
+ * the first of them: they are contiguous in the order of execution. The node takes over the lists
+ * and the name of `call`, and the reference to `prepared`. The IR does not change if it fails. */
+enum bp_status bp_ir_replace(struct bp_ir *ir, const struct bp_node *call,
+                             struct bp_prepared *prepared, const uint32_t *kill, uint32_t n_kill);
+
 /* Returns an empty graph without a core, in which a pass records nodes. bp_ir_return_graph: the IR
  * keeps the graph for the next call, so that not each replacement allocates one; all tensors of the
  * graph have been destroyed. */
@@ -160,9 +171,11 @@ static inline bool bp_ir_is_frozen(const struct bp_ir *ir, uint32_t v)
 
 /* Whether a node only computes its results from its inputs: it updates nothing and draws no random
  * numbers, and its results' extents do not depend on data. */
+extern struct bp_opdef bp_engine_row; /* engine.h: two such nodes are never equal */
 static inline bool bp_ir_is_pure(const struct bp_node *node)
 {
-    return !node->row->random && !node->row->updates && !node->row->bound;
+    return !node->row->random && !node->row->updates && !node->row->bound &&
+           node->row != &bp_engine_row;
 }
 
 /* ir_source.c: which nodes of the graph a node of the IR replaces, for reports. Lists that there is

@@ -194,6 +194,31 @@ enum bp_status bp_ir_splice(struct bp_ir *ir, struct bp_graph *graph, uint32_t b
     return status;
 }
 
+enum bp_status bp_ir_replace(struct bp_ir *ir, const struct bp_node *call,
+                             struct bp_prepared *prepared, const uint32_t *kill, uint32_t n_kill)
+{
+    struct bp_ir_node *to;
+    uint32_t number;
+
+    TRY(edit_room(ir, 0, 1));
+    ir->edited = true;
+    number = ir->n_node++;
+    to = &ir->node[number];
+    *to = (struct bp_ir_node){.call = *call, .made = true, .prepared = prepared};
+    node_link_before(ir, number, kill[0]);
+    ir->living++;
+    for (uint32_t i = 0; i < call->n_in; i++) ir->value[call->in[i]].uses++;
+    for (uint32_t i = 0; i < call->n_out; i++) {
+        ir->value[call->out[i]].node = number;
+        ir->value[call->out[i]].output = i;
+    }
+    for (uint32_t k = 0; k < n_kill; k++) {
+        bp_ir_add_sources(ir, number, kill[k]);
+        bp_ir_kill(ir, kill[k]);
+    }
+    return BP_OK;
+}
+
 enum bp_status bp_ir_take_graph(struct bp_ir *ir, struct bp_graph **out_graph)
 {
     if (!ir->lent) return bp_graph_make(out_graph);

@@ -3,6 +3,8 @@
  * layout of an input, and of views. */
 #include "layouts.h"
 
+#include "engine.h"
+
 #include "../call/prepared.h"
 
 #include <stdlib.h>
@@ -93,6 +95,11 @@ enum bp_status bp_layouts_visit(struct bp_layouts *layouts, uint32_t n)
         const struct bp_view *like = NULL;
         struct bp_typed_view made;
         if (node->out[i] == BP_NO_VALUE) continue;
+        if (bp_engine_is_row(node->row)) {
+            bp_engine_type(layouts->ir->node[n].prepared, i, &made);
+            layout_set(layouts, node->out[i], made.stride);
+            continue;
+        }
         if (port->kind == BP_PORT_UPDATE) like = bp_invocation_in(inv, (uint32_t)port->share);
         if (!like) {
             bp_prepared_new_type(&made, inv, i);

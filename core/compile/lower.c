@@ -4,6 +4,7 @@
 #include "lower.h"
 
 #include "../memory/source.h"
+#include "engine.h"
 #include "folded.h"
 #include "templates.h"
 #include "tuner.h"
@@ -366,6 +367,7 @@ static enum bp_status lower_node(struct bp_lowering *l)
     l->inv->prefer = l->schedule->ir->node[l->node].prefer;
     inv_set_inputs(l, node);
     if (node->row->is_view) return lower_view(l, node);
+    if (bp_engine_is_row(node->row)) return bp_lower_engine(l, node);
     TRY(bp_join_lower(l, node, &is_joined));
     return is_joined ? BP_OK : lower_call(l, node);
 }

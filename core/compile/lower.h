@@ -66,6 +66,9 @@ enum bp_status bp_lower_add_call(struct bp_lowering *lowering, struct bp_prepare
 /* Adds a copy of a value into another one, which has its type and its place. */
 enum bp_status bp_lower_assign(struct bp_lowering *lowering, uint32_t from, uint32_t to);
 
+/* lower_engine.c: lowers a node that an engine runs, whose values are in `in` and `out`. */
+enum bp_status bp_lower_engine(struct bp_lowering *lowering, const struct bp_node *node);
+
 /* lower_join.c: finds the concats whose inputs can lie in the memory of the result. */
 enum bp_status bp_joins_find(struct bp_lowering *lowering);
 void bp_joins_finish(struct bp_lowering *lowering);

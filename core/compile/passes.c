@@ -19,6 +19,7 @@ const struct bp_pass bp_pass_list[] = {
     {"affine", "merges factors and shifts of channels (batch_norm) into convolutions beside them",
      bp_pass_affine, 70},
     {"fold", "computes what depends on frozen constants only", bp_pass_fold, 60},
+    {"engine", "lets engines of the plugin compile groups of nodes as a whole", bp_pass_engine, 55},
     {"product", "computes transposed convolutions whose windows do not overlap as products",
      bp_pass_product, 50},
     {"epilogue", "merges additions and activations into convolutions and products before them",

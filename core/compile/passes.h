@@ -77,6 +77,7 @@ enum bp_status bp_pass_recognise(struct bp_compilation *c);
 enum bp_status bp_pass_attention(struct bp_compilation *c);
 enum bp_status bp_pass_affine(struct bp_compilation *c);
 enum bp_status bp_pass_fold(struct bp_compilation *c);
+enum bp_status bp_pass_engine(struct bp_compilation *c);
 enum bp_status bp_pass_product(struct bp_compilation *c);
 enum bp_status bp_pass_epilogue(struct bp_compilation *c);
 enum bp_status bp_pass_layout(struct bp_compilation *c);

@@ -293,7 +293,10 @@ enum bp_status bp_saved_write(const struct bp_schedule *schedule, const struct b
                               struct bp_kept_writer *w)
 {
     struct saving s = {.schedule = schedule, .ir = schedule->ir, .graph = graph, .w = w};
-    enum bp_status status = saving_init(&s);
+    enum bp_status status = schedule->n_engine
+                                ? bp_error(BP_ERR_UNSUPPORTED, "an engine has compiled a part of "
+                                                               "it, which no file can have yet")
+                                : saving_init(&s);
 
     if (status == BP_OK) status = write_contents(&s);
     if (status == BP_OK) status = write_nodes(&s);

@@ -65,6 +65,7 @@ struct bp_schedule {
     struct bp_scheduled_value **value;
     struct bp_scheduled_launch *launch;
     uint32_t n_value, n_launch;
+    uint32_t n_engine; /* launches that engines run */
     uint32_t *input, *output; /* the values of the graph's inputs and outputs */
     uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */
     uint32_t *update;   /* the inputs and constants that launches update: roots */
@@ -123,6 +124,7 @@ struct bp_schedule_context {
     struct bp_context_patch *patch; /* values in the memory of inputs and results */
     uint32_t n_patch;
     struct bp_tensor **result; /* of the run: room for the schedule's results */
+    struct bp_engine_context *engines; /* engine.h: those that only this context uses */
 };
 
 /* Takes an idle context or creates one, for a run on a timeline. BP_ERR_MEMORY: there is no memory

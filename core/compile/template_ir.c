@@ -192,6 +192,16 @@ static enum bp_status compact_room(struct compacting *c)
     return BP_OK;
 }
 
+/* A compiled group is for one set of extents. */
+static enum bp_status check_engines(const struct bp_ir *ir)
+{
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
+        if (ir->node[n].prepared)
+            return bp_error(BP_ERR_UNSUPPORTED, "node %s: an engine has compiled it",
+                            ir->node[n].call.name);
+    return BP_OK;
+}
+
 enum bp_status bp_ir_compact(const struct bp_compaction *compaction, struct bp_ir **out_ir)
 {
     struct compacting c = {
@@ -199,7 +209,8 @@ enum bp_status bp_ir_compact(const struct bp_compaction *compaction, struct bp_i
     enum bp_status status;
 
     if (!c.to) return bp_template_no_memory();
-    status = compact_room(&c);
+    status = check_engines(c.from);
+    if (!status) status = compact_room(&c);
     if (!status) status = compact_all(&c);
     free(c.number);
     free(c.revived);

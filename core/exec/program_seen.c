@@ -3,6 +3,7 @@
  * launches, memory. */
 #include "program.h"
 
+#include "../compile/engine.h"
 #include "../plugin/patterns.h"
 
 #include <stdio.h>
@@ -78,12 +79,15 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.loaded = p->loaded;
     info.derived = p->derived;
     info.cache = p->cached;
+    info.engines = "";
     info.records = p->device->entry->captures.capture_begin != NULL;
     if (p->schedule) {
         info.launches = p->schedule->n_launch;
         info.arena = p->schedule->arena;
         info.unplanned = p->schedule->unplanned;
         info.nodes = p->schedule->ir->living;
+        if (p->schedule->ir->engines && p->schedule->ir->engines->failure)
+            info.engines = p->schedule->ir->engines->failure;
         bp_schedule_constants(p->schedule, &info.constants, &info.folded);
     }
     pthread_mutex_unlock(&p->lock);
@@ -152,6 +156,41 @@ enum bp_status bp_program_pass(struct bp_program *p, uint32_t index, struct bp_p
     result.changes = s->ir->pass[index].changes;
     result.nodes = s->ir->pass[index].nodes;
     return bp_info_fill(out, &result, sizeof result);
+}
+
+enum bp_status bp_program_group(struct bp_program *p, uint32_t index, struct bp_group_info *out)
+{
+    struct bp_group_info info = {.size = sizeof info};
+    const struct bp_schedule *s;
+
+    TRY(seen_schedule("bp_program_group", p, &s));
+    if (s->ir->engines && index < s->ir->engines->n_group) {
+        const struct bp_engine_group *group = &s->ir->engines->group[index];
+        info.engine = group->engine;
+        info.node = group->name;
+        info.nodes = group->n_node;
+        info.compiled = group->compiled;
+        info.text = group->text ? group->text : "";
+    }
+    return bp_info_fill(out, &info, sizeof info);
+}
+
+enum bp_status bp_program_left(struct bp_program *p, uint32_t index, struct bp_left_info *out)
+{
+    struct bp_left_info info = {.size = sizeof info};
+    const struct bp_engine_report *r;
+    const struct bp_schedule *s;
+    uint32_t count = 0, n = 0;
+
+    TRY(seen_schedule("bp_program_left", p, &s));
+    r = s->ir->engines;
+    for (; r && n < r->n_left && count <= index; n++) count += r->left[n] != NULL;
+    if (count > index) {
+        info.node = s->ir->node[n - 1].call.name;
+        info.op = s->ir->node[n - 1].call.row->info.name;
+        info.why = r->left[n - 1];
+    }
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 static enum bp_status seen_launch(const char *call, struct bp_program *p, uint32_t index,

@@ -17,7 +17,7 @@ static const char *const known[] = {
     "BP_CCL_WAYS", "BP_DUMP_PASSES", "BP_FALLBACK", "BP_LOG",         "BP_MEM_LIMIT",   "BP_PASSES",
     "BP_PLUGINS",  "BP_PLUGIN_PATH", "BP_PROGRAM_CACHE", "BP_RANK", "BP_SEED", "BP_STORE",
     "BP_STORE_HOST", "BP_STREAMS",  "BP_SYNC",         "BP_THREADS",     "BP_VALIDATE",
-    "BP_WAIT_TIMEOUT", "BP_WORLD_SIZE",
+    "BP_ENGINE_TIMEOUT", "BP_WAIT_TIMEOUT", "BP_WORLD_SIZE",
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

@@ -163,6 +163,16 @@ static uint64_t program_pass(const union value *a)
     return bp_program_pass(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
+static uint64_t program_group(const union value *a)
+{
+    return bp_program_group(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t program_left(const union value *a)
+{
+    return bp_program_left(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
 static uint64_t program_launch(const union value *a)
 {
     return bp_program_launch(a[0].p, (uint32_t)a[1].u, a[2].p);
@@ -236,6 +246,10 @@ static const struct function functions[] = {
     {"bp_device_pass", device_pass, {HANDLE(T_DEVICE), NUMBER(0), INFO(struct bp_pass_info)}},
     {"bp_program_pass", program_pass,
      {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_pass_result)}},
+    {"bp_program_group", program_group,
+     {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_group_info)}},
+    {"bp_program_left", program_left,
+     {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_left_info)}},
     {"bp_program_launch", program_launch,
      {HANDLE(T_PROGRAM), NUMBER(0), INFO(struct bp_launch_info)}},
     {"bp_program_operand", program_operand,

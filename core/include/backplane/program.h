@@ -142,6 +142,8 @@ struct bp_program_info { /* output struct: set size before the call */
                             "saved", or why not), "" without one; valid until the next run */
     uint32_t derived;    /* 1: the program was made from a template */
     uint32_t zero;       /* 0 */
+    const char *engines; /* why the engines of the device claimed no group of nodes, "" if they did
+                            or there is none; valid as long as the program */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 
@@ -243,6 +245,29 @@ struct bp_pass_result { /* output struct: set size before the call */
  * BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). */
 BP_API enum bp_status bp_program_pass(struct bp_program *program, uint32_t index,
                                       struct bp_pass_result *out);
+
+/* A group of nodes that an engine of a plugin has claimed (backplane/engine.h). Texts are valid as
+ * long as the program. */
+struct bp_group_info { /* output struct: set size before the call */
+    size_t size;
+    const char *engine; /* the name of the plugin */
+    const char *node;   /* the last node of the group; NULL: there is no such group */
+    uint32_t nodes;     /* how many it has */
+    uint32_t compiled;  /* 1: the group is one launch; 0: kernels run its nodes */
+    const char *text;   /* compiled: the engine's note, or ""; otherwise why not */
+};
+/* Describes group number index, and bp_program_left node number index of those that are in no
+ * group. Without an engine of the device there are neither groups nor such nodes. BP_ERR_NOT_READY:
+ * the program is not compiled (bp_program_compile). */
+BP_API enum bp_status bp_program_group(struct bp_program *program, uint32_t index,
+                                       struct bp_group_info *out);
+struct bp_left_info { /* output struct: set size before the call */
+    size_t size;
+    const char *node, *op; /* names of the node and of its operator; NULL: there is no such node */
+    const char *why;       /* why it is in no group */
+};
+BP_API enum bp_status bp_program_left(struct bp_program *program, uint32_t index,
+                                      struct bp_left_info *out);
 
 /* One launch of a compiled program. Pointers are valid as long as the program. */
 struct bp_launch_info { /* output struct: set size before the call */

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.h: declares engines of plugins inside the compiler: nodes that an engine claims become
+ * groups, and a group that the engine compiles becomes one node, which runs as one launch. */
+#ifndef BP_COMPILE_ENGINE_H
+#define BP_COMPILE_ENGINE_H
+
+#include "../call/prepared.h"
+#include "graph_data.h"
+
+/* The operator of nodes that an engine runs: any number of inputs and of outputs. It is in no
+ * table: such a node is neither recorded nor saved. */
+extern struct bp_opdef bp_engine_row;
+static inline bool bp_engine_is_row(const struct bp_opdef *row)
+{
+    return row == &bp_engine_row;
+}
+
+/* ---- reports ---- */
+
+/* The result for one group. */
+struct bp_engine_group {
+    const char *engine; /* the name of the plugin */
+    char *name;         /* of its last node */
+    uint32_t n_node;
+    bool compiled;
+    char *text; /* the engine's note, or why kernels run the nodes; or NULL */
+};
+
+/* The results of the engines for one graph. */
+struct bp_engine_report {
+    char *failure; /* why nothing was claimed, or NULL */
+    struct bp_engine_group *group;
+    uint32_t n_group;
+    const char **left; /* of each node of the IR before the pass: why it is in no group, as constant
+                          text; NULL: it is in one */
+    uint32_t n_left;
+};
+void bp_engine_report_destroy(struct bp_engine_report *report);
+
+/* ---- engine_claim.c, engine_partition.c ---- */
+
+/* A group of nodes that an engine has claimed. */
+struct bp_claimed_group {
+    struct bp_plugin_entry *entry; /* of the engine */
+    double score;
+    uint32_t first, n; /* its nodes in bp_claimed.order */
+};
+
+/* The nodes of a graph by groups, none of which depends on its own results. */
+struct bp_claimed {
+    const struct bp_graph_copy *graph;
+    uint32_t *group;     /* of each node: 0, or the number of its group, from 1 */
+    const char **reason; /* of each node in no group: constant text */
+    uint32_t *order;     /* the nodes in an order of execution in which groups are contiguous */
+    bool reordered;      /* it is not that of the graph */
+    struct bp_claimed_group *list;
+    uint32_t n_list, room_list;
+};
+
+/* Requests the claims of the engines. A failure of an engine has a message, and nothing is
+ * claimed. */
+enum bp_status bp_claimed_create(const struct bp_ir *ir, const struct bp_graph_copy *graph,
+                                 struct bp_plugin_entry *const *entry, uint32_t n_entry,
+                                 struct bp_claimed *out_claimed);
+void bp_claimed_finish(struct bp_claimed *claimed);
+
+/* Removes from the groups views of memory outside the group whose results are read outside. Splits
+ * groups so that no group depends on its own results, and finds an order in which each group is
+ * contiguous. */
+enum bp_status bp_claimed_partition(const struct bp_ir *ir, struct bp_claimed *claimed);
+
+/* ---- engine_group.c ---- */
+
+/* Makes a type like `of` in a layout of enum bp_engine_layout, which is not BP_ENGINE_ANY. */
+void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout);
+/* Makes the type of output o of a compiled group, in the layout that the engine writes. */
+void bp_engine_type(const struct bp_prepared *prepared, uint32_t o, struct bp_typed_view *type);
+
+/* ---- engine_compile.c ---- */
+
+/* Compiles a group on a thread of its own, and returns a call with one step that runs the group.
+ * Takes over the graph. A failure has a message; kernels run the nodes. */
+enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_entry *entry,
+                                       struct bp_graph_copy *graph,
+                                       struct bp_prepared **out_prepared);
+
+/* ---- engine_run.c ---- */
+
+/* A context of the plugin, for one run at a time: one for each context of a schedule on an inline
+ * device, and for each timeline of another device. It is the plan of a launch. */
+struct bp_engine_code;
+struct bp_engine_context {
+    struct bp_engine_code *code;
+    void *context;                /* the plugin's, or NULL */
+    struct bp_timeline *timeline; /* that uses it, of a device that is not inline */
+    bool taken;                   /* by a context of a schedule */
+    struct bp_engine_context *next;          /* of the code */
+    struct bp_engine_context *next_of_owner; /* of the context of a schedule */
+};
+
+/* A compiled group: the plan of its call. */
+struct bp_engine_code {
+    struct bp_kernel kernel; /* the row of the launch */
+    char name[80];
+    const struct bp_engines *engines;
+    struct bp_plugin_entry *entry; /* of the engine */
+    struct bp_device *device;      /* its owner keeps it alive */
+    void *engine;                  /* the plugin's */
+    uint16_t *in_layout, *out_layout; /* enum bp_engine_layout: owned, as may_share */
+    int32_t *may_share;
+    uint32_t n_in, n_out, width;
+    char *note; /* or NULL */
+
+    pthread_mutex_t lock;              /* guards the list */
+    struct bp_engine_context *context; /* all of them */
+    struct bp_engine_context plain;    /* for runs without a context of the plugin */
+};
+
+/* Returns the compiled group of a call, or NULL. */
+static inline struct bp_engine_code *bp_engine_code_of(const struct bp_prepared *p)
+{
+    return bp_engine_is_row(p->row) ? p->step->plan.plan : NULL;
+}
+
+/* Fills the row, and all that does not depend on the engine's result. */
+void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *entry,
+                         struct bp_device *device);
+
+/* Gives contexts of the plugin to the launches of a schedule's context that engines run. */
+struct bp_schedule;
+struct bp_schedule_context;
+enum bp_status bp_engine_bind(const struct bp_schedule *schedule, struct bp_schedule_context *c,
+                              struct bp_timeline *timeline);
+/* Returns the contexts of the plugin. */
+void bp_engine_unbind(struct bp_schedule_context *c);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine_group.c: finds the layouts of compiled groups, and frees reports about groups. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout)
+{
+    struct bp_type type = {.dtype = of->dtype, .rank = of->rank};
+    int64_t step = 1;
+
+    memcpy(type.shape, of->shape, of->rank * sizeof *of->shape);
+    bp_typed_view_dense(to, &type);
+    if (layout != BP_ENGINE_CHANNELS_LAST) return;
+    for (uint32_t k = 0; k < of->rank; k++) {
+        uint32_t axis = !k ? 1 : k + 1u < of->rank ? of->rank - k : 0;
+        to->stride[axis] = step;
+        step *= of->shape[axis] ? of->shape[axis] : 1;
+    }
+    if (!bp_strides_are_contiguous(of->rank, to->shape, to->stride))
+        to->view.flags |= BP_VIEW_STRIDED;
+}
+
+void bp_engine_type(const struct bp_prepared *p, uint32_t o, struct bp_typed_view *type)
+{
+    bp_engine_strides(type, &p->type[p->n_in + o].view, bp_engine_code_of(p)->out_layout[o]);
+}
+
+void bp_engine_report_destroy(struct bp_engine_report *r)
+{
+    if (!r) return;
+    for (uint32_t g = 0; g < r->n_group; g++) {
+        free(r->group[g].name);
+        free(r->group[g].text);
+    }
+    free(r->group);
+    free(r->left);
+    free(r->failure);
+    free(r);
+}

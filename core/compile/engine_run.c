@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine_run.c: runs groups of nodes that engines compiled, as launches of a schedule, with a
+ * context of the engine for each run at a time. */
+#include "engine.h"
+#include "schedule.h"
+
+#include "../plugin/entry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Types are those of the values: the compiler has inferred them from the nodes of the group. */
+static enum bp_status engine_infer(struct bp_invocation *inv)
+{
+    (void)inv;
+    return BP_OK;
+}
+
+static const struct bp_port engine_in[] = {
+    {.name = "in", .kind = BP_PORT_VAR, .share = -1, .doc = "the values that the group reads"}};
+static const struct bp_port engine_out[] = {
+    {.name = "out", .kind = BP_PORT_VAROUT, .share = -1, .doc = "the results read elsewhere"}};
+
+struct bp_opdef bp_engine_row = {
+    .info = {.name = "engine",
+             .doc = "computes a group of nodes that an engine has compiled",
+             .in = engine_in,
+             .out = engine_out,
+             .n_in = 1,
+             .n_out = 1},
+    .infer = engine_infer,
+    .has_groups = true,
+    .varies = true,
+};
+
+static enum bp_status engine_launch(const struct bp_launch *l)
+{
+    const struct bp_engine_context *context = l->plan;
+    const struct bp_engine_code *code = context->code;
+    const struct bp_engine_run run = {
+        .self = l->self,
+        .engine = code->engine,
+        .context = context->context,
+        .stream = l->stream,
+        .in = l->in,
+        .out = l->out,
+        .n_in = l->n_in,
+        .n_out = l->n_out,
+        .workspace = l->workspace,
+        .workspace_memory = l->workspace_memory,
+        .workspace_size = l->workspace_size,
+        .fault = l->fault,
+        .tag = l->tag,
+        .device = l->device,
+        .width = l->width,
+    };
+
+    return code->engines->run(&run);
+}
+
+/* All launches have ended. */
+static void engine_plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
+{
+    struct bp_engine_code *code = plan;
+    struct bp_engine_context *context, *next;
+    const struct bp_engines *engines = code->engines;
+    uint32_t device = code->device->index;
+
+    (void)self;
+    (void)kernel;
+    for (context = code->context; context; context = next) {
+        next = context->next;
+        engines->context_destroy(code->entry->self, device, code->engine, context->context);
+        free(context);
+    }
+    engines->engine_destroy(code->entry->self, device, code->engine);
+    pthread_mutex_destroy(&code->lock);
+    free(code->in_layout);
+    free(code->out_layout);
+    free(code->may_share);
+    free(code->note);
+    free(code);
+}
+
+void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *entry,
+                         struct bp_device *device)
+{
+    snprintf(code->name, sizeof code->name, "%.60s_engine", entry->plugin.name);
+    code->kernel = (struct bp_kernel){.op = bp_engine_row.info.name,
+                                      .name = code->name,
+                                      .flags = BP_KERNEL_STRIDED | BP_KERNEL_NO_CAPTURE,
+                                      .launch = engine_launch,
+                                      .plan_destroy = engine_plan_destroy};
+    code->engines = &entry->engines;
+    code->entry = entry;
+    code->device = device;
+    code->plain.code = code;
+    pthread_mutex_init(&code->lock, NULL);
+}
+
+/* ---- contexts ---- */
+
+/* Finds a context for a run at a time, of which the lock is held. */
+static struct bp_engine_context *context_find(const struct bp_engine_code *code,
+                                              const struct bp_timeline *timeline)
+{
+    struct bp_engine_context *context = code->context;
+
+    if (code->device->is_inline)
+        while (context && context->taken) context = context->next;
+    else
+        while (context && context->timeline != timeline) context = context->next;
+    return context;
+}
+
+static enum bp_status context_make(struct bp_engine_code *code,
+                                   struct bp_engine_context **out_context)
+{
+    struct bp_engine_context *made = calloc(1, sizeof *made);
+    enum bp_status status;
+
+    if (!made) return bp_error(BP_ERR_MEMORY, "no host memory for a context of an engine");
+    bp_error_enter();
+    status = code->engines->context_create(code->entry->self, code->device->index, code->engine,
+                                           &made->context);
+    status = bp_device_leave(code->device, status, "context_create");
+    if (status) {
+        free(made);
+        return status;
+    }
+    made->code = code;
+    *out_context = made;
+    return BP_OK;
+}
+
+/* Work of one stream of a device that is not inline runs in order, so that it has one context. */
+static enum bp_status context_take(struct bp_engine_code *code, struct bp_timeline *timeline,
+                                   struct bp_engine_context **out_context)
+{
+    struct bp_engine_context *context;
+    enum bp_status status = BP_OK;
+
+    pthread_mutex_lock(&code->lock);
+    context = context_find(code, timeline);
+    if (context) context->taken = true;
+    pthread_mutex_unlock(&code->lock);
+    if (!context) {
+        status = context_make(code, &context);
+        if (status) return status;
+        context->taken = true;
+        context->timeline = timeline;
+        pthread_mutex_lock(&code->lock);
+        context->next = code->context;
+        code->context = context;
+        pthread_mutex_unlock(&code->lock);
+    }
+    *out_context = context;
+    return BP_OK;
+}
+
+enum bp_status bp_engine_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
+                              struct bp_timeline *timeline)
+{
+    for (uint32_t n = 0; n < s->n_launch; n++) {
+        struct bp_engine_code *code = bp_engine_code_of(s->launch[n].prepared);
+        struct bp_engine_context *context = code ? c->launch[n].plan : NULL;
+        if (!code || !code->engines->context_create) continue;
+        if (code->device->is_inline ? context != &code->plain : context->timeline == timeline)
+            continue;
+        TRY(context_take(code, timeline, &context));
+        c->launch[n].plan = context;
+        if (!code->device->is_inline) continue;
+        context->next_of_owner = c->engines;
+        c->engines = context;
+    }
+    return BP_OK;
+}
+
+void bp_engine_unbind(struct bp_schedule_context *c)
+{
+    struct bp_engine_context *next;
+
+    for (struct bp_engine_context *context = c->engines; context; context = next) {
+        struct bp_engine_code *code = context->code;
+        next = context->next_of_owner;
+        pthread_mutex_lock(&code->lock);
+        context->taken = false;
+        pthread_mutex_unlock(&code->lock);
+    }
+    c->engines = NULL;
+}

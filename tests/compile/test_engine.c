@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_engine.c: tests engines of plugins in programs, by a device whose engine does what
+ * BP_ENGINED says (../plugins/engined/engined.h): groups, failures, contexts, layouts, reports. */
+#include "pass_kit.h"
+
+#include "../plugins/engined/engined.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CHAIN "a = relu(x)\nb = tanh(a)\nc = sigmoid(b)\nd = mul(c, a)\nreturn d"
+
+/* A compiled graph. */
+struct compiled {
+    struct text_graph g;
+    struct bp_program *program;
+    struct bp_program_info info;
+    struct engined *did;
+    char launches[512]; /* their operators */
+};
+
+static struct engined *engined_of(void)
+{
+    void *library = dlopen(ENGINED, RTLD_NOW | RTLD_LOCAL);
+    struct engined *did = library ? dlsym(library, "engined") : NULL;
+
+    cr_assert_not_null(did);
+    return did;
+}
+
+static struct compiled compiled_of(const char *words, const char *text)
+{
+    struct compiled c = {.info = {.size = sizeof c.info}};
+    struct bp_launch_info launch = {.size = sizeof launch};
+
+    setenv("BP_ENGINED", words, 1);
+    c.g = text_begin();
+    c.did = engined_of();
+    text_record(&c.g, text);
+    OK(bp_program_create(c.g.graph, c.g.f.device, &c.program));
+    OK(bp_program_compile(c.program));
+    OK(bp_program_get_info(c.program, &c.info));
+    for (uint32_t i = 0; i < c.info.launches; i++) {
+        OK(bp_program_launch(c.program, i, &launch));
+        strcat(strcat(c.launches, i ? " " : ""), launch.op);
+    }
+    return c;
+}
+
+static void compiled_finish(struct compiled *c)
+{
+    bp_program_destroy(c->program);
+    text_finish(&c->g);
+    cr_assert_eq(atomic_load(&c->did->engines), 0, "an engine is left");
+    cr_assert_eq(atomic_load(&c->did->contexts), 0, "a context is left");
+}
+
+static struct bp_group_info group_of(const struct compiled *c, uint32_t index)
+{
+    struct bp_group_info group = {.size = sizeof group};
+
+    OK(bp_program_group(c->program, index, &group));
+    return group;
+}
+
+/* Returns why the node of this operator is in no group; NULL: it is in one. */
+static const char *why_left(const struct compiled *c, const char *op)
+{
+    struct bp_left_info left = {.size = sizeof left};
+
+    for (uint32_t i = 0;; i++) {
+        OK(bp_program_left(c->program, i, &left));
+        if (!left.node) return NULL;
+        if (!strcmp(left.op, op)) return left.why;
+    }
+}
+
+/* Asserts that nothing was compiled, that the report says why, and that values are right. */
+static void expect_kernels(const char *words, const char *text, const char *why)
+{
+    struct compiled c = compiled_of(words, text);
+    struct bp_group_info group = group_of(&c, 0);
+
+    cr_assert_null(strstr(c.launches, "engine"), "%s: %s", words, c.launches);
+    cr_assert_not_null(group.node, "%s", words);
+    cr_assert_eq(group.compiled, 0);
+    cr_assert_not_null(strstr(group.text, why), "%s: '%s' does not say '%s'", words, group.text,
+                       why);
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+}
+
+Test(engine, a_claimed_graph_is_one_launch)
+{
+    struct compiled c = compiled_of("", CHAIN);
+    struct bp_launch_info launch = {.size = sizeof launch};
+    struct bp_group_info group = group_of(&c, 0);
+
+    cr_assert_str_eq(c.launches, "engine");
+    OK(bp_program_launch(c.program, 0, &launch));
+    cr_assert_str_eq(launch.kernel, "engined_engine");
+    cr_assert_eq(launch.sources, 4);
+    cr_assert(group.compiled && group.nodes == 4);
+    cr_assert_str_eq(group.engine, "engined");
+    cr_assert_str_eq(group.text, "interpreted");
+    cr_assert_null(group_of(&c, 1).node);
+    cr_assert(launch.workspace > 0 && c.info.arena >= launch.workspace, "its workspace is planned");
+    pass_check_values(&c.g, 0);
+    cr_assert_eq(atomic_load(&c.did->runs), 1);
+    compiled_finish(&c);
+}
+
+Test(engine, nothing_is_claimed)
+{
+    struct compiled c = compiled_of("claim=none", CHAIN);
+
+    cr_assert_eq(atomic_load(&c.did->claims), 1);
+    cr_assert_null(strstr(c.launches, "engine"));
+    cr_assert_null(group_of(&c, 0).node);
+    cr_assert_str_eq(why_left(&c, "mul"), "the engine does not claim it");
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+}
+
+/* An engine that claims all nodes gets those that it may run. */
+Test(engine, nodes_that_cannot_be_claimed)
+{
+    struct compiled c = compiled_of("claim=greedy", "a = relu(x)\nb = transpose(a)\n"
+                                                    "c = tanh(p~[4,4,4])\n"
+                                                    "sgd(p~, g[4,4,4], 0.5)\n"
+                                                    "d = dropout(a; p=0.5)\n"
+                                                    "return b, c, d");
+
+    cr_assert_str_eq(why_left(&c, "transpose"), "the engine does not know the operator");
+    cr_assert_str_eq(why_left(&c, "tanh"), "it uses memory that the graph updates");
+    cr_assert_str_eq(why_left(&c, "sgd"), "it updates an input");
+    cr_assert_str_eq(why_left(&c, "dropout"), "it draws random numbers");
+    cr_assert_null(why_left(&c, "relu"));
+    cr_assert_eq(group_of(&c, 0).nodes, 1);
+    compiled_finish(&c);
+}
+
+/* Two groups of two nodes each would depend on each other. */
+Test(engine, groups_that_depend_on_each_other_are_split)
+{
+    static const char *const words[] = {"claim=2", "claim=3", "claim=7"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct compiled c = compiled_of(words[i], "a = relu(x)\nb = tanh(a)\nc = sigmoid(b)\n"
+                                                  "d = mul(c, a)\ne = add(d, b)\nf = sub(e, c)\n"
+                                                  "g = mul(f, a)\nreturn g, d");
+        cr_assert_not_null(group_of(&c, 1).node, "%s", words[i]);
+        cr_assert_null(strstr(c.launches, "relu"), "%s", c.launches);
+        pass_check_values(&c.g, 0);
+        compiled_finish(&c);
+    }
+}
+
+/* A reshape of an input that the app gets stays a view. */
+Test(engine, views_of_outer_memory_stay_outside)
+{
+    struct compiled c = compiled_of("", "a = reshape(x[4,4]; shape=2_8)\nb = relu(a)\nreturn a, b");
+
+    cr_assert_str_eq(why_left(&c, "reshape"), "it is a view of memory outside the group");
+    cr_assert_str_eq(c.launches, "engine");
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+    c = compiled_of("", "a = reshape(x[4,4]; shape=2_8)\nreturn a");
+    cr_assert_str_eq(c.launches, "");
+    compiled_finish(&c);
+}
+
+Test(engine, claims_that_make_no_sense)
+{
+    static const char *const claim[][2] = {{"claim=fails", "the compiler is not installed"},
+                                           {"claim=range", "expected 0 to"},
+                                           {"claim=score", "is -1: expected 0 to 1e9"}};
+
+    for (size_t i = 0; i < sizeof claim / sizeof *claim; i++) {
+        struct compiled c = compiled_of(claim[i][0], CHAIN);
+        cr_assert_null(strstr(c.launches, "engine"));
+        cr_assert_not_null(strstr(c.info.engines, claim[i][1]), "%s", c.info.engines);
+        pass_check_values(&c.g, 0);
+        compiled_finish(&c);
+    }
+}
+
+Test(engine, a_compilation_that_fails_returns_to_kernels)
+{
+    expect_kernels("compile=fails", CHAIN, "out of registers");
+    expect_kernels("compile=empty", CHAIN, "no engine");
+    expect_kernels("compile=types", CHAIN, "another type than the inferred one for output 0");
+    expect_kernels("compile=layouts", CHAIN, "layout that is unknown");
+    expect_kernels("compile=shares", CHAIN, "may_share to no input");
+    expect_kernels("compile=aligned", CHAIN, "aligned to 48");
+}
+
+/* At the deadline progress requests an end, for which alone this engine waits. */
+Test(engine, a_compilation_ends_at_its_deadline)
+{
+    struct engined *did = engined_of();
+
+    setenv("BP_ENGINE_TIMEOUT", "0.2", 1);
+    expect_kernels("compile=waits", CHAIN, "");
+    for (int i = 0; i < 1000 && !atomic_load(&did->cancelled); i++) usleep(1000);
+    cr_assert_geq(atomic_load(&did->cancelled), 1);
+}
+
+/* An engine that does not listen goes on. Its result is destroyed when it returns, here after the
+ * program, the graph and the device. */
+Test(engine, a_compilation_that_hangs_is_left)
+{
+    struct engined *did = engined_of();
+    struct compiled c;
+
+    setenv("BP_ENGINE_TIMEOUT", "0.1", 1);
+    c = compiled_of("compile=deaf", CHAIN);
+    cr_assert_not_null(strstr(group_of(&c, 0).text, "compile was not over after 0.1 s "
+                                                    "(BP_ENGINE_TIMEOUT)"),
+                       "%s", group_of(&c, 0).text);
+    cr_assert_eq(group_of(&c, 0).compiled, 0);
+    bp_program_destroy(c.program);
+    text_finish(&c.g);
+    cr_assert_eq(atomic_load(&did->engines), 0);
+    setenv("BP_ENGINED", "", 1);
+    atomic_store(&did->release, 1);
+    for (int i = 0; i < 5000 && atomic_load(&did->compiles) && !atomic_load(&did->destroyed); i++)
+        usleep(1000);
+    cr_assert_eq(atomic_load(&did->destroyed), 1);
+    cr_assert_eq(atomic_load(&did->engines), 0);
+}
+
+Test(engine, a_run_that_fails)
+{
+    struct compiled c = compiled_of("run=fails", CHAIN);
+    struct bp_tensor *out = NULL;
+
+    FAILS(BP_ERR_DEVICE, "node mul_3: the chip is too hot",
+          bp_program_run(c.program, c.g.f.stream, c.g.in, c.g.n_in, &out, 1));
+    cr_assert_null(out);
+    compiled_finish(&c);
+}
+
+/* ---- layouts ---- */
+
+#define IMAGES \
+    "y = conv(x[1,4,8,8], w![8,4,3,3], _)\nz = conv(relu(y), v![4,8,3,3], _)\nreturn z"
+
+Test(engine, images_in_the_layout_that_the_engine_wants)
+{
+    struct compiled c = compiled_of("last", IMAGES);
+    struct bp_operand_info x = {.size = sizeof x};
+    struct bp_launch_info launch = {.size = sizeof launch};
+    uint32_t at = 0;
+
+    cr_assert_str_eq(c.launches, "assign engine assign", "copies around the engine");
+    OK(bp_program_launch(c.program, at, &launch));
+    while (strcmp(launch.op, "engine")) OK(bp_program_launch(c.program, ++at, &launch));
+    OK(bp_program_operand(c.program, at, 0, &x));
+    cr_assert(x.type->stride[1] == 1 && x.type->stride[3] == 4, "the input is channels-last");
+    pass_expect_dense(&c.g, "outputs of the graph stay row-major");
+    pass_check_values(&c.g, 64);
+    compiled_finish(&c);
+}
+
+/* The groups are a and b, c, and d. Only c reads b, and only d reads c. */
+Test(engine, outputs_over_inputs_that_are_not_read_later)
+{
+    struct compiled c = compiled_of("claim=7 shares", CHAIN);
+    struct bp_operand_info out = {.size = sizeof out};
+    struct bp_launch_info launch = {.size = sizeof launch};
+
+    cr_assert_str_eq(c.launches, "engine engine engine");
+    for (uint32_t i = 0; i < 3; i++) {
+        OK(bp_program_launch(c.program, i, &launch));
+        OK(bp_program_operand(c.program, i, launch.n_in, &out));
+        cr_assert_eq(out.in_place, launch.sources == 1, "%s", launch.source[0]);
+    }
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+}
+
+/* ---- runs at the same time ---- */
+
+struct runner {
+    struct compiled *c;
+    const float *expected;
+    int wrong;
+};
+
+static void *runner_main(void *arg)
+{
+    struct runner *r = arg;
+    struct bp_stream *stream;
+    float got[64];
+
+    OK(bp_stream_create(r->c->g.f.device, &stream));
+    for (int i = 0; i < 200; i++) {
+        struct bp_tensor *out = NULL;
+        OK(bp_program_run(r->c->program, stream, r->c->g.in, r->c->g.n_in, &out, 1));
+        OK(bp_tensor_read(stream, out, got, sizeof got));
+        r->wrong += memcmp(got, r->expected, sizeof got) != 0;
+        bp_tensor_destroy(out);
+    }
+    bp_stream_destroy(stream);
+    return NULL;
+}
+
+/* Eight threads run one program; each has its own context of the engine. */
+static void run_on_threads(const char *words)
+{
+    struct compiled c = compiled_of(words, CHAIN);
+    struct bp_tensor *out = NULL;
+    struct runner runner[8];
+    pthread_t thread[8];
+    float expected[64];
+
+    OK(bp_graph_run(c.g.graph, c.g.f.stream, c.g.in, c.g.n_in, &out, 1));
+    OK(bp_tensor_read(c.g.f.stream, out, expected, sizeof expected));
+    bp_tensor_destroy(out);
+    for (int i = 0; i < 8; i++) {
+        runner[i] = (struct runner){&c, expected, 0};
+        cr_assert_eq(pthread_create(&thread[i], NULL, runner_main, &runner[i]), 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        cr_assert_eq(pthread_join(thread[i], NULL), 0);
+        cr_assert_eq(runner[i].wrong, 0);
+    }
+    cr_assert_eq(atomic_load(&c.did->runs), 8 * 200);
+    cr_assert_eq(atomic_load(&c.did->busy), 0, "two runs used one context at once");
+    if (*words) cr_assert_leq(atomic_load(&c.did->contexts), 8);
+    if (*words) cr_assert_geq(atomic_load(&c.did->contexts), 1);
+    compiled_finish(&c);
+}
+
+Test(engine, eight_threads_with_contexts)
+{
+    run_on_threads("contexts");
+}
+
+Test(engine, eight_threads_without_contexts)
+{
+    run_on_threads("");
+}
+
+/* ---- what cannot be kept ---- */
+
+Test(engine, a_program_with_a_group_is_not_saved)
+{
+    struct compiled c = compiled_of("", CHAIN);
+
+    FAILS(BP_ERR_UNSUPPORTED, "an engine has compiled a part",
+          bp_program_save(c.program, "/tmp/bp-engine.program"));
+    compiled_finish(&c);
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engined.c: makes the device with an engine (engined.h): claims, compiles and runs groups, or does
+ * one of these wrongly. */
+#include "engined.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+__attribute__((visibility("default"))) struct engined engined;
+struct engined_cpu engined_cpu;
+
+static struct bp_plugin plugin;
+static struct bp_engines engines;
+
+const char *engined_word(const char *key)
+{
+    const char *at = getenv("BP_ENGINED");
+    size_t n = strlen(key);
+
+    for (; at && *at; at = *at ? at + 1 : at) {
+        if (!strncmp(at, key, n) && at[n] == '=') return at + n + 1;
+        at += strcspn(at, " ");
+    }
+    return NULL;
+}
+
+bool engined_has(const char *word)
+{
+    const char *at = getenv("BP_ENGINED");
+    size_t n = strlen(word);
+
+    for (; at && *at; at = *at ? at + 1 : at) {
+        if (!strncmp(at, word, n) && (!at[n] || at[n] == ' ')) return true;
+        at += strcspn(at, " ");
+    }
+    return false;
+}
+
+static const struct bp_data_value *value_at(const struct bp_graph_data *graph, uint32_t v)
+{
+    return BP_ROW(struct bp_data_value, graph->value, graph->value_stride, v);
+}
+
+static const struct bp_data_node *node_at(const struct bp_graph_data *graph, uint32_t n)
+{
+    return BP_ROW(struct bp_data_node, graph->node, graph->node_stride, n);
+}
+
+/* ---- views ---- */
+
+/* Strides in a layout of enum bp_engine_layout. */
+static void strides_fill(uint32_t rank, const int64_t *shape, bool last, int64_t *stride)
+{
+    int64_t step = 1;
+
+    for (uint32_t k = 0; k < rank; k++) {
+        uint32_t axis = rank - 1 - k;
+        if (last) axis = !k ? 1 : k + 1 < rank ? rank - k : 0;
+        stride[axis] = step;
+        step *= shape[axis] ? shape[axis] : 1;
+    }
+}
+
+/* All values of a group as views, with their shapes and strides. */
+struct views {
+    struct bp_view *view;
+    int64_t *extent; /* 16 of each */
+};
+
+static void views_fill(const struct bp_graph_data *graph, struct views *to)
+{
+    to->view = calloc(graph->n_value + 1, sizeof *to->view);
+    to->extent = calloc(16 * graph->n_value + 1, sizeof *to->extent);
+    if (!to->view || !to->extent) abort();
+    for (uint32_t v = 0; v < graph->n_value; v++) {
+        const struct bp_data_value *value = value_at(graph, v);
+        int64_t *shape = to->extent + 16 * v, count = 1;
+        bool border = value->flags & (BP_DATA_INPUT | BP_DATA_OUTPUT);
+        bool last = border && value->rank == 4 && engined_has("last");
+        for (uint32_t a = 0; a < value->rank; a++) count *= shape[a] = value->shape[a];
+        strides_fill(value->rank, shape, last, shape + 8);
+        to->view[v] = (struct bp_view){.shape = shape, .stride = shape + 8, .count = count,
+                                       .dtype = (uint8_t)value->dtype,
+                                       .rank = (uint8_t)value->rank,
+                                       .flags = last ? BP_VIEW_STRIDED : 0};
+    }
+}
+
+static void views_free(struct views *views)
+{
+    free(views->view);
+    free(views->extent);
+}
+
+static size_t element_size(uint32_t dtype)
+{
+    static const uint8_t bits[64] = {
+#define X(NAME, name, number, bits, class) [number] = bits,
+        BP_DTYPES(X)
+#undef X
+    };
+
+    return bits[dtype] / 8;
+}
+
+/* ---- claim ---- */
+
+static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
+{
+    long n_group = engined_word("claim") ? strtol(engined_word("claim"), NULL, 10) : 1;
+    const struct bp_kernel *row;
+    struct views views;
+
+    if (n_group < 1) n_group = 1;
+    views_fill(graph, &views);
+    for (uint32_t n = 0; n < graph->n_node; n++) {
+        const struct bp_data_node *node = node_at(graph, n);
+        bool good = !node->flags;
+        if (engined_has("claim=greedy")) {
+            out->group[n] = 1;
+            continue;
+        }
+        for (uint32_t i = 0; i < node->n_out; i++) good = good && node->out[i] != BP_DATA_NONE;
+        if (good && engined_find(graph, n, views.view, graph->device, 1, &row, NULL))
+            out->group[n] = n_group == 1 ? 1 : (uint32_t)((n * 7919u / 3) % n_group) + 1;
+        else out->reason[n] = "no row of the cpu runs it";
+    }
+    views_free(&views);
+    for (long g = 0; g < n_group && (size_t)g < graph->n_node; g++) out->score[g] = 2;
+    out->n_group = (uint32_t)n_group < graph->n_node ? (uint32_t)n_group : (uint32_t)graph->n_node;
+    for (uint32_t n = 0; n < graph->n_node; n++)
+        if (out->group[n] > out->n_group) out->group[n] = out->n_group;
+}
+
+static enum bp_status engined_claim(void *self, const struct bp_graph_data *graph,
+                                    struct bp_claim *out)
+{
+    atomic_fetch_add(&engined.claims, 1);
+    if (engined_has("claim=none")) return BP_OK;
+    if (engined_has("claim=fails"))
+        return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the compiler is not installed");
+    claim_all(graph, out);
+    if (engined_has("claim=range")) out->group[0] = out->n_group + 7;
+    if (engined_has("claim=score")) out->score[0] = -1;
+    return BP_OK;
+}
+
+/* ---- compile ---- */
+
+struct engine {
+    struct views views;
+    struct engined_node *node;
+    size_t n_node, n_value;
+    uint32_t *in, *out, n_in, n_out;
+    char **constant;   /* of each value: its contents, owned; or NULL */
+    uint64_t *at;      /* of each value: its offset in the memory of a run */
+    uint64_t bytes, plan_at;
+    uint32_t device;
+};
+struct context {
+    char *memory;
+    atomic_int busy;
+};
+
+static uint64_t size_aligned(uint64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* Copies the elements of a constant to a contiguous block. */
+static void constant_copy(const struct bp_data_value *value, const struct bp_view *view, char *to)
+{
+    size_t size = element_size(value->dtype);
+    int64_t index[8] = {0};
+
+    for (int64_t i = 0; i < view->count; i++) {
+        int64_t at = 0;
+        for (uint32_t a = 0; a < value->rank; a++)
+            at += index[a] * (value->stride ? value->stride[a] : view->stride[a]);
+        memcpy(to + (size_t)i * size, (const char *)value->data + (size_t)at * size, size);
+        for (uint32_t a = value->rank; a-- > 0 && ++index[a] == value->shape[a];) index[a] = 0;
+    }
+}
+
+static void values_place(struct engine *e, const struct bp_graph_data *graph)
+{
+    for (uint32_t v = 0; v < graph->n_value; v++) {
+        const struct bp_data_value *value = value_at(graph, v);
+        struct bp_view *view = &e->views.view[v];
+        uint64_t bytes = (uint64_t)view->count * element_size(value->dtype);
+        view->device = (uint16_t)e->device;
+        if (value->flags & BP_DATA_FROZEN) {
+            e->constant[v] = aligned_alloc(64, size_aligned(bytes + 1));
+            if (!e->constant[v]) abort();
+            constant_copy(value, view, e->constant[v]);
+            view->data = e->constant[v];
+            view->flags |= BP_VIEW_CONSTANT;
+        } else if (value->node != BP_DATA_NONE && !(value->flags & BP_DATA_OUTPUT)) {
+            e->at[v] = e->bytes;
+            e->bytes += size_aligned(bytes);
+        }
+    }
+    e->plan_at = e->bytes;
+}
+
+/* Copies attributes with their lists to one block. */
+static void *attrs_copy(const struct bp_data_node *node)
+{
+    size_t size = node->info->attrs_size, more = 0, at;
+    struct bp_dims dims;
+    char *copy;
+
+    if (!node->attrs || !size) return NULL;
+    for (uint32_t i = 0; i < node->info->n_attr; i++) {
+        if (node->info->attr[i].kind != BP_ATTR_DIMS) continue;
+        memcpy(&dims, (const char *)node->attrs + node->info->attr[i].offset, sizeof dims);
+        more += (size_t)dims.n * sizeof *dims.at;
+    }
+    copy = malloc(size + more + 1);
+    if (!copy) abort();
+    memcpy(copy, node->attrs, size);
+    at = size;
+    for (uint32_t i = 0; i < node->info->n_attr; i++) {
+        if (node->info->attr[i].kind != BP_ATTR_DIMS) continue;
+        memcpy(&dims, copy + node->info->attr[i].offset, sizeof dims);
+        if (dims.n) memcpy(copy + at, dims.at, (size_t)dims.n * sizeof *dims.at);
+        if (dims.n) dims.at = (const int64_t *)(const void *)(copy + at);
+        at += (size_t)dims.n * sizeof *dims.at;
+        memcpy(copy + node->info->attr[i].offset, &dims, sizeof dims);
+    }
+    return copy;
+}
+
+static uint32_t *numbers_copy(const uint32_t *from, size_t n)
+{
+    uint32_t *to = malloc((n + 1) * sizeof *to);
+
+    if (!to) abort();
+    if (n) memcpy(to, from, n * sizeof *to);
+    return to;
+}
+
+static uint16_t *places_copy(const uint16_t *from, size_t n)
+{
+    uint16_t *to = malloc((n + 1) * sizeof *to);
+
+    if (!to) abort();
+    memcpy(to, from, (n + 1) * sizeof *to);
+    return to;
+}
+
+static bool node_prepare(struct engine *e, const struct bp_engine_compile *c, uint32_t n)
+{
+    const struct bp_data_node *from = node_at(c->graph, n);
+    struct engined_node *to = &e->node[n];
+
+    if (!engined_find(c->graph, n, e->views.view, c->device, c->width, &to->row, &to->plan))
+        return false;
+    to->attrs = attrs_copy(from);
+    to->in = numbers_copy(from->in, from->n_in);
+    to->out = numbers_copy(from->out, from->n_out);
+    to->in_at = places_copy(from->in_at, from->info->n_in);
+    to->out_at = places_copy(from->out_at, from->info->n_out);
+    to->n_in = from->n_in;
+    to->n_out = from->n_out;
+    e->n_node = n + 1;
+    if (e->plan_at + size_aligned(to->plan.workspace) + 4096 > e->bytes)
+        e->bytes = e->plan_at + size_aligned(to->plan.workspace) + 4096;
+    return true;
+}
+
+static void engine_destroy(void *self, uint32_t device, void *engine)
+{
+    struct engine *e = engine;
+
+    for (size_t n = 0; n < e->n_node; n++) {
+        struct engined_node *node = &e->node[n];
+        if (node->plan.plan && node->row->plan_destroy)
+            node->row->plan_destroy(engined_cpu.self, node->row, node->plan.plan);
+        free(node->attrs);
+        free(node->in);
+        free(node->out);
+        free((void *)(uintptr_t)node->in_at);
+        free((void *)(uintptr_t)node->out_at);
+    }
+    for (size_t v = 0; v < e->n_value; v++) free(e->constant[v]);
+    views_free(&e->views);
+    free(e->node);
+    free(e->constant);
+    free(e->at);
+    free(e->in);
+    free(e->out);
+    free(e);
+    atomic_fetch_sub(&engined.engines, 1);
+    atomic_fetch_add(&engined.destroyed, 1);
+}
+
+static struct engine *engine_make(const struct bp_engine_compile *c)
+{
+    struct engine *e = calloc(1, sizeof *e);
+
+    if (!e) abort();
+    atomic_fetch_add(&engined.engines, 1);
+    e->device = c->device;
+    e->n_value = c->graph->n_value;
+    e->node = calloc(c->graph->n_node + 1, sizeof *e->node);
+    e->constant = calloc(e->n_value + 1, sizeof *e->constant);
+    e->at = calloc(e->n_value + 1, sizeof *e->at);
+    e->in = numbers_copy(c->graph->in, c->graph->n_in);
+    e->out = numbers_copy(c->graph->out, c->graph->n_out);
+    e->n_in = c->graph->n_in;
+    e->n_out = c->graph->n_out;
+    if (!e->node || !e->constant || !e->at) abort();
+    views_fill(c->graph, &e->views);
+    values_place(e, c->graph);
+    for (uint32_t n = 0; n < c->graph->n_node; n++)
+        if (!node_prepare(e, c, n)) {
+            engine_destroy(engined_cpu.self, c->device, e);
+            return NULL;
+        }
+    return e;
+}
+
+/* Waits until the core requests an end, or until a test releases the engine. */
+static enum bp_status engined_wait(const struct bp_engine_compile *c)
+{
+    struct timespec pause = {0, 1000000};
+
+    while (engined_has("compile=waits")) {
+        if (c->progress(c->ctx, -1, "waiting")) {
+            atomic_fetch_add(&engined.cancelled, 1);
+            return bp_fail(engined_cpu.host, BP_ERR_CANCELLED, "stopped by the core");
+        }
+        nanosleep(&pause, NULL);
+    }
+    while (engined_has("compile=deaf") && !atomic_load(&engined.release)) nanosleep(&pause, NULL);
+    return BP_OK;
+}
+
+static bool views_equal(const struct bp_view *a, const struct bp_view *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
+}
+
+static void result_fill(const struct bp_engine_compile *c, const struct engine *e,
+                        struct bp_engine_compiled *out)
+{
+    out->workspace = engined_has("contexts") ? 0 : e->bytes;
+    out->workspace_alignment = 64;
+    out->bytes = 1024;
+    out->note = "interpreted";
+    for (uint32_t i = 0; i < e->n_in && engined_has("last"); i++)
+        out->in_layout[i] = e->views.view[e->in[i]].flags & BP_VIEW_STRIDED
+                                ? BP_ENGINE_CHANNELS_LAST : BP_ENGINE_ROW_MAJOR;
+    for (uint32_t o = 0; o < e->n_out && engined_has("last"); o++)
+        out->out_layout[o] = e->views.view[e->out[o]].flags & BP_VIEW_STRIDED
+                                 ? BP_ENGINE_CHANNELS_LAST : BP_ENGINE_ROW_MAJOR;
+    for (uint32_t i = e->n_in; engined_has("shares") && e->n_node == 1 && e->n_out == 1 && i-- > 0;)
+        if (e->node->row && e->node->row->flags & BP_KERNEL_IN_PLACE &&
+            views_equal(&e->views.view[e->in[i]], &e->views.view[e->out[0]]))
+            out->may_share[0] = (int32_t)i;
+    if (engined_has("compile=types")) out->out_type[0].extent[0]++;
+    if (engined_has("compile=layouts")) out->out_layout[0] = 9;
+    if (engined_has("compile=shares")) out->may_share[0] = (int32_t)c->graph->n_in;
+    if (engined_has("compile=aligned")) out->workspace_alignment = 48;
+}
+
+static enum bp_status engined_compile(void *self, const struct bp_engine_compile *c,
+                                      struct bp_engine_compiled *out)
+{
+    struct engine *e;
+    enum bp_status status;
+
+    atomic_fetch_add(&engined.compiles, 1);
+    status = engined_wait(c);
+    if (status) return status;
+    if (engined_has("compile=fails"))
+        return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "out of registers");
+    if (engined_has("compile=empty")) return BP_OK;
+    e = engine_make(c);
+    if (!e) return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    result_fill(c, e, out);
+    out->engine = e;
+    return BP_OK;
+}
+
+/* ---- run ---- */
+
+static void node_run(const struct engine *e, const struct engined_node *node,
+                     const struct bp_view *view, const struct bp_engine_run *run, char *memory)
+{
+    const struct bp_view *in[256], *out[256];
+    struct bp_launch l = {.self = engined_cpu.self, .kernel = node->row, .plan = node->plan.plan,
+                          .in = in, .out = out, .in_at = node->in_at, .out_at = node->out_at,
+                          .n_in = node->n_in, .n_out = node->n_out, .attrs = node->attrs,
+                          .workspace = memory + e->plan_at,
+                          .workspace_size = node->plan.workspace, .stream = run->stream,
+                          .device = run->device, .width = run->width, .fault = run->fault,
+                          .tag = run->tag};
+    uintptr_t align = node->plan.workspace_alignment ? node->plan.workspace_alignment : 64;
+
+    for (uint32_t i = 0; i < node->n_in; i++)
+        in[i] = node->in[i] == BP_DATA_NONE ? NULL : &view[node->in[i]];
+    for (uint32_t i = 0; i < node->n_out; i++)
+        out[i] = node->out[i] == BP_DATA_NONE ? NULL : &view[node->out[i]];
+    l.workspace = (void *)(((uintptr_t)l.workspace + align - 1) / align * align);
+    if (node->row) {
+        node->row->launch(&l);
+        return;
+    }
+    if (out[0]->count)
+        memcpy(out[0]->data, in[0]->data, (size_t)out[0]->count * element_size(out[0]->dtype));
+}
+
+static enum bp_status engined_run(const struct bp_engine_run *run)
+{
+    struct engine *e = run->engine;
+    struct context *context = run->context;
+    struct bp_view *view = malloc((e->n_value + 1) * sizeof *view);
+    char *memory = context && context->memory ? context->memory : run->workspace;
+
+    if (!view) abort();
+    atomic_fetch_add(&engined.runs, 1);
+    if (context && atomic_fetch_add(&context->busy, 1)) atomic_fetch_add(&engined.busy, 1);
+    memcpy(view, e->views.view, e->n_value * sizeof *view);
+    for (size_t v = 0; v < e->n_value; v++)
+        if (!view[v].data && view[v].count) view[v].data = memory + e->at[v];
+    for (uint32_t i = 0; i < e->n_in; i++) view[e->in[i]] = *run->in[i];
+    for (uint32_t o = 0; o < e->n_out; o++) view[e->out[o]] = *run->out[o];
+    for (size_t n = 0; n < e->n_node; n++) node_run(e, &e->node[n], view, run, memory);
+    if (context) nanosleep(&(struct timespec){0, 50000}, NULL); /* so that runs meet */
+    if (context) atomic_fetch_sub(&context->busy, 1);
+    free(view);
+    return engined_has("run=fails")
+               ? bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the chip is too hot")
+               : BP_OK;
+}
+
+static enum bp_status context_create(void *self, uint32_t device, void *engine, void **out_context)
+{
+    struct engine *e = engine;
+    struct context *c = calloc(1, sizeof *c);
+
+    if (!c) abort();
+    c->memory = engined_has("contexts") ? aligned_alloc(64, size_aligned(e->bytes + 1)) : NULL;
+    atomic_fetch_add(&engined.contexts, 1);
+    *out_context = c;
+    return BP_OK;
+}
+
+static void context_destroy(void *self, uint32_t device, void *engine, void *context)
+{
+    free(((struct context *)context)->memory);
+    free(context);
+    atomic_fetch_sub(&engined.contexts, 1);
+}
+
+/* ---- the plugin ---- */
+
+static enum bp_status engined_create(const struct bp_host *host, void **out_self)
+{
+    enum bp_status status = engined_cpu.plugin->create(host, out_self);
+
+    if (status != BP_OK) return status;
+    engined_cpu.host = host;
+    engined_cpu.self = *out_self;
+    return BP_OK;
+}
+
+const struct bp_plugin *bp_plugin_get(void)
+{
+    void *library = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    const struct bp_plugin *(*get)(void);
+
+    if (!library) return NULL;
+    *(void **)&get = dlsym(library, "bp_plugin_get");
+    engined_cpu.plugin = get();
+    plugin = *engined_cpu.plugin;
+    engines = (struct bp_engines){.size = sizeof engines, .known_stride = sizeof *engines.known,
+                                  .claim = engined_claim, .compile = engined_compile,
+                                  .run = engined_run, .engine_destroy = engine_destroy};
+    if (engined_has("contexts")) engines.context_create = context_create;
+    if (engined_has("contexts")) engines.context_destroy = context_destroy;
+    engines.n_known = engined_known(&engines.known);
+    plugin.name = "engined";
+    plugin.create = engined_create;
+    plugin.engines = &engines;
+    return &plugin;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engined.h: declares a device of the kind cpu with an engine: the cpu plugin, and an interpreter
+ * that runs groups of nodes by the cpu plugin's kernels.
+ *
+ * BP_ENGINED has words that say what the engine does; without it the engine claims all nodes that
+ * it can run, as one group, and does everything right.
+ *
+ *   claim=none, fails    claims nothing; fails
+ *   claim=greedy         claims all nodes, also those that no engine may claim
+ *   claim=N              node number i belongs to group i * 7919 / 3 % N + 1: groups that depend on
+ *                        each other
+ *   claim=range, score   a number of a group, and a score, that make no sense
+ *   compile=fails, empty returns a failure; returns no engine
+ *   compile=waits        waits until progress returns another number than 0
+ *   compile=deaf         waits until `release` is set, and looks at nothing else
+ *   compile=types, layouts, shares, aligned   makes one member of the result wrong
+ *   last                 wants images channels-last, as inputs and outputs
+ *   shares               lets the output of a group of one node lie over an input
+ *   contexts             keeps intermediate results in contexts, not in the workspace
+ *   run=fails            a run fails */
+#ifndef ENGINED_H
+#define ENGINED_H
+
+#include <backplane/engine.h>
+#include <backplane/plugin.h>
+#include <backplane/runtime.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Counts of the engine; the library exports `engined`. */
+struct engined {
+    atomic_int claims, compiles, runs, busy; /* busy: runs that found their context in use */
+    atomic_int engines, contexts;            /* that exist */
+    atomic_int destroyed;                    /* engines that were destroyed */
+    atomic_int cancelled;                    /* compilations that progress has ended */
+    atomic_int release;
+};
+extern struct engined engined;
+
+/* The cpu plugin and its instance. */
+struct engined_cpu {
+    const struct bp_plugin *plugin;
+    const struct bp_host *host;
+    void *self;
+};
+extern struct engined_cpu engined_cpu;
+
+/* Whether BP_ENGINED has a word; the text behind "KEY=", which ends at a space; or NULL. */
+bool engined_has(const char *word);
+const char *engined_word(const char *key);
+
+/* engined_rows.c: one node that is ready to run. Views have the shapes of the group's values. */
+struct engined_node {
+    const struct bp_kernel *row; /* NULL: copies its input */
+    struct bp_plan plan;
+    void *attrs; /* a copy */
+    const uint16_t *in_at, *out_at;
+    uint32_t *in, *out; /* numbers of values */
+    uint32_t n_in, n_out;
+};
+
+/* Fills the operators that some row computes, and returns how many there are. */
+size_t engined_known(const struct bp_engine_op **out_known);
+
+/* Finds the row that runs a node with these views of all values. false: there is none. plan NULL:
+ * only looks whether there is one. */
+bool engined_find(const struct bp_graph_data *graph, uint32_t node, const struct bp_view *view,
+                  uint32_t device, uint32_t width, const struct bp_kernel **out_row,
+                  struct bp_plan *plan);
+
+#endif
