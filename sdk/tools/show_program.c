@@ -126,6 +126,40 @@ static void print_passes(struct bp_program *program)
     bp_table_finish(&table);
 }
 
+/* Prints the groups of the device's engines, and the nodes in no group. */
+static void print_engines(struct bp_program *program, const struct bp_program_info *info)
+{
+    static const char *const headings[] = {"NODES", "UP TO", "ENGINE", ""};
+    static const char *const left_headings[] = {"LEFT OUT", "OPERATOR", "WHY"};
+    struct bp_group_info group = {.size = sizeof group};
+    struct bp_left_info left = {.size = sizeof left};
+    struct bp_table table;
+
+    if (*info->engines) printf("no node is given to an engine: %s\n\n", info->engines);
+    bp_table_init(&table, 4, headings);
+    for (uint32_t i = 0; !bp_program_group(program, i, &group) && group.node; i++) {
+        char *nodes = bp_text_format("%u", group.nodes);
+        char *text = bp_text_format("%s%s%s", group.compiled ? "compiled" : "run by kernels",
+                                    *group.text ? ": " : "", group.text);
+        bp_table_row(&table, (const char *const[]){nodes, group.node, group.engine, text}, NULL);
+        free(nodes);
+        free(text);
+    }
+    if (!bp_program_group(program, 0, &group) && group.node) {
+        bp_table_print(&table, 0);
+        printf("\n");
+    }
+    bp_table_finish(&table);
+    bp_table_init(&table, 3, left_headings);
+    for (uint32_t i = 0; !bp_program_left(program, i, &left) && left.node; i++)
+        bp_table_row(&table, (const char *const[]){left.node, left.op, left.why}, NULL);
+    if (!bp_program_left(program, 0, &left) && left.node) {
+        bp_table_print(&table, 0);
+        printf("\n");
+    }
+    bp_table_finish(&table);
+}
+
 static void print_memory(const struct bp_program_info *info)
 {
     char *before = bp_bytes_text(info->unplanned), *arena = bp_bytes_text(info->arena);
@@ -161,6 +195,7 @@ static void print_program(const struct run_model *r, struct bp_program *program,
     printf("\n");
     print_passes(program);
     printf("\n");
+    print_engines(program, &info);
     print_memory(&info);
     printf("\n");
     print_launches(program, info.launches);
@@ -215,6 +250,33 @@ static cJSON *json_launch(struct bp_program *program, uint32_t n)
     return json;
 }
 
+static void json_engines(cJSON *json, struct bp_program *program,
+                         const struct bp_program_info *info)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, "groups");
+    struct bp_group_info group = {.size = sizeof group};
+    struct bp_left_info left = {.size = sizeof left};
+
+    bp_json_text(json, "engines", info->engines);
+    for (uint32_t i = 0; !bp_program_group(program, i, &group) && group.node; i++) {
+        cJSON *one = cJSON_CreateObject();
+        bp_json_text(one, "engine", group.engine);
+        bp_json_text(one, "node", group.node);
+        cJSON_AddNumberToObject(one, "nodes", group.nodes);
+        cJSON_AddBoolToObject(one, "compiled", group.compiled);
+        bp_json_text(one, "text", group.text);
+        cJSON_AddItemToArray(list, one);
+    }
+    list = cJSON_AddArrayToObject(json, "left_out");
+    for (uint32_t i = 0; !bp_program_left(program, i, &left) && left.node; i++) {
+        cJSON *one = cJSON_CreateObject();
+        bp_json_text(one, "node", left.node);
+        bp_json_text(one, "op", left.op);
+        bp_json_text(one, "why", left.why);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
 static void json_compiled(cJSON *json, struct bp_program *program)
 {
     struct bp_program_info info = {.size = sizeof info};
@@ -238,6 +300,7 @@ static void json_compiled(cJSON *json, struct bp_program *program)
     cJSON_AddNumberToObject(json, "arena_bytes", (double)info.arena);
     cJSON_AddNumberToObject(json, "constant_bytes", (double)info.constants);
     cJSON_AddNumberToObject(json, "folded_bytes", (double)info.folded);
+    json_engines(json, program, &info);
     list = cJSON_AddArrayToObject(json, "launches");
     for (uint32_t i = 0; i < info.launches; i++)
         cJSON_AddItemToArray(list, json_launch(program, i));
