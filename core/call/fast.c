@@ -30,7 +30,7 @@ fast_explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_
 {
     if (status == BP_OK) return bp_fault_report(timeline, p->first.kernel);
     timeline->fault = 0;
-    return bp_device_leave(p->device, status, p->first.kernel->name);
+    return bp_kernel_leave(p->device, status, p->first.kernel);
 }
 
 __attribute__((always_inline)) static inline enum bp_status

@@ -55,7 +55,7 @@ static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp
     status = step->kernel->launch(l);
     if (__builtin_expect(status != BP_OK, 0)) {
         timeline->fault = 0; /* the status is more specific */
-        status = bp_device_leave(p->device, status, step->kernel->name);
+        status = bp_kernel_leave(p->device, status, step->kernel);
         bp_error_set_kernel(step->kernel->name);
         return status;
     }

@@ -38,7 +38,8 @@ static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocatio
 
     if (status) {
         if (choice->plan.plan && k->plan_destroy)
-            k->plan_destroy(entry->self, bp_kernel_registered(entry, k), choice->plan.plan);
+            k->plan_destroy(bp_kernel_plugin(entry, k)->self, bp_kernel_registered(entry, k),
+                            choice->plan.plan);
         return status;
     }
     step->kernel = k;

@@ -127,7 +127,7 @@ void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv)
     struct bp_plugin_entry *entry = inv->device->entry;
 
     step->launch = (struct bp_launch){
-        .self = entry->self,
+        .self = step->kernel ? bp_kernel_plugin(entry, step->kernel)->self : entry->self,
         .kernel = step->kernel ? bp_kernel_registered(entry, step->kernel) : NULL,
         .plan = step->plan.plan,
         .n_in = inv->n_in,

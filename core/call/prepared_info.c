@@ -10,7 +10,8 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
     struct bp_plugin_entry *entry = p->device->entry;
 
     if (step->plan.plan && step->kernel->plan_destroy)
-        step->kernel->plan_destroy(entry->self, step->launch.kernel, step->plan.plan);
+        step->kernel->plan_destroy(bp_kernel_plugin(entry, step->kernel)->self,
+                                   bp_kernel_registered(entry, step->kernel), step->plan.plan);
     if (step->fallback) bp_prepared_release(step->fallback);
     free(step->transform);
     free(step->attrs);

@@ -21,7 +21,7 @@ static enum bp_status queued_launch_run(struct bp_task *task, struct bp_timeline
     enum bp_status status;
 
     bp_error_enter();
-    status = bp_device_leave(l->device, l->kernel->launch(&l->launch), l->kernel->name);
+    status = bp_kernel_leave(l->device, l->kernel->launch(&l->launch), l->kernel);
     if (status == BP_OK && timeline->fault) return bp_fault_report(timeline, l->kernel);
     timeline->fault = 0;
     return status;

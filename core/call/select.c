@@ -144,7 +144,8 @@ static enum bp_status check_plan(const struct bp_invocation *inv, const struct b
         plan->workspace <= INT64_MAX - (2 << 20))
         return BP_OK;
     if (plan->plan && k->plan_destroy)
-        k->plan_destroy(entry->self, bp_kernel_registered(entry, k), plan->plan);
+        k->plan_destroy(bp_kernel_plugin(entry, k)->self, bp_kernel_registered(entry, k),
+                        plan->plan);
     return bp_error(BP_ERR_PLUGIN,
                     "%s: prepare asks for a workspace of %llu bytes aligned to %llu: expected less "
                     "than 2^63, and a power of two up to 1 MiB",
@@ -152,11 +153,11 @@ static enum bp_status check_plan(const struct bp_invocation *inv, const struct b
 }
 
 /* Calls the kernel's prepare, which may compile for a long time. */
-static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
+static enum bp_status select_prepare(struct bp_plugin_entry *plugin, const struct bp_kernel *k,
                                      const struct bp_prep *prep, struct bp_plan *out_plan)
 {
-    uint32_t note = bp_activity_begin(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
-    enum bp_status status = k->prepare(entry->self, prep, out_plan);
+    uint32_t note = bp_activity_begin(BP_ACTIVITY_PREPARE, plugin->plugin.name, k->name);
+    enum bp_status status = k->prepare(plugin->self, prep, out_plan);
 
     bp_activity_end(note);
     return status;
@@ -169,6 +170,7 @@ static enum bp_status select_query(const struct bp_invocation *inv,
                                    struct bp_plan *out_plan)
 {
     struct bp_plugin_entry *entry = inv->device->entry;
+    struct bp_plugin_entry *plugin = bp_kernel_plugin(entry, k);
     struct bp_plan plan = {.size = sizeof plan};
     uint64_t constant[BP_FLAT_MAX];
     struct bp_prep prep = {
@@ -183,13 +185,12 @@ static enum bp_status select_query(const struct bp_invocation *inv,
     for (uint32_t i = 0; i < inv->n_in; i++) constant[i] = inv->constant[i].id;
     if (k->prepare) TRY(bp_process_busy_begin());
     bp_error_enter();
-    if (k->prepare) status = select_prepare(entry, k, &prep, &plan);
-    else if (k->accepts) status = k->accepts(entry->self, &prep);
+    if (k->prepare) status = select_prepare(plugin, k, &prep, &plan);
+    else if (k->accepts) status = k->accepts(plugin->self, &prep);
     if (k->prepare) bp_exit_reregister(prep.kernel), bp_process_busy_end();
     if (status == BP_OK) status = check_plan(inv, k, &plan);
     if (status == BP_OK) *out_plan = plan;
-    return status == BP_ERR_UNSUPPORTED ? status
-                                        : bp_device_leave(inv->device, status, k->name);
+    return status == BP_ERR_UNSUPPORTED ? status : bp_kernel_leave(inv->device, status, k);
 }
 
 /* Returns BP_ERR_NO_KERNEL with the message on this thread; `rows` kernel rows of the operator were

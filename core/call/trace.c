@@ -265,7 +265,7 @@ enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp
                                          uint32_t n_in, uint32_t want, uint32_t *out_value)
 {
     struct bp_tensor *symbol[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
-    struct bp_decomposition e = {&graph->scope, row, attrs, symbol, want, out};
+    struct bp_decomposition e = {&graph->scope, row, attrs, symbol, want, out, n_in};
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < n_in && status == BP_OK; i++) {

@@ -30,7 +30,7 @@ launch_explain(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
         status = bp_fault_report(timeline, kernel);
     } else {
         timeline->fault = 0; /* the status is more specific */
-        status = bp_device_leave(s->device, status, kernel->name);
+        status = bp_kernel_leave(s->device, status, kernel);
         bp_error_set_kernel(kernel->name);
     }
     return bp_error_more(status, "node %s: %s", s->ir->node[from->node].call.name,

@@ -80,5 +80,6 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
     info.flags = k->flags;
     info.priority = k->priority;
     info.reason = device->entry->kernel_reason[index] ? device->entry->kernel_reason[index] : "";
+    info.plugin = bp_kernel_plugin(device->entry, k)->plugin.name;
     return bp_info_fill(out, &info, sizeof info);
 }

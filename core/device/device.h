@@ -102,6 +102,9 @@ void bp_device_fail(struct bp_device *device, enum bp_status status);
 /* bp_error_leave for a plugin callback about the device. BP_ERR_DEVICE_LOST is also stored. */
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback);
+/* The same for a callback of a kernel row of the device, which an add-on may have brought. */
+enum bp_status bp_kernel_leave(struct bp_device *device, enum bp_status status,
+                               const struct bp_kernel *kernel);
 /* Marks the device as lost, with the message on this thread. Returns BP_ERR_DEVICE_LOST. */
 enum bp_status bp_device_set_lost(struct bp_device *device);
 static inline bool bp_device_is_lost(const struct bp_device *device)

@@ -101,6 +101,14 @@ enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
     return status == BP_ERR_DEVICE_LOST ? bp_device_set_lost(device) : status;
 }
 
+enum bp_status bp_kernel_leave(struct bp_device *device, enum bp_status status,
+                               const struct bp_kernel *kernel)
+{
+    status = bp_error_leave(status, bp_kernel_plugin(device->entry, kernel)->plugin.name,
+                            kernel->name);
+    return status == BP_ERR_DEVICE_LOST ? bp_device_set_lost(device) : status;
+}
+
 /* Called with the timeline locked. A failure of the timeline may have been retired; retired
  * failures stay until the end of the device. */
 static enum bp_status failure_find(struct bp_timeline *timeline, uint64_t number)

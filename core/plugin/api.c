@@ -51,6 +51,7 @@ enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_pl
     info.version = entry->manifest.version;
     info.manifest = entry->manifest_path;
     info.library = entry->manifest.library;
+    info.adds_to = entry->manifest.adds_to ? entry->manifest.adds_to : "";
     info.reason = entry->reason;
     info.priority = entry->manifest.priority;
     info.state = entry->state;

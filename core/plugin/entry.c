@@ -58,7 +58,11 @@ void bp_plugin_set_result(struct bp_plugin_entry *entry, struct bp_refusal *why)
 
 void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
 {
-    for (uint32_t i = 0; i < entry->n_kernel; i++) free(entry->kernel_reason[i]);
+    uint32_t own = entry->kernel_from ? entry->n_own : entry->n_kernel;
+
+    for (uint32_t i = 0; i < own; i++) free(entry->kernel_reason[i]); /* others: the add-on's */
+    free(entry->kernel_from);
+    free(entry->addon);
     free(entry->kernel_reason);
     free(entry->kernel_row);
     free(entry->kernel_best);
@@ -67,7 +71,10 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     entry->kernel_row = NULL;
     entry->kernel_best = NULL;
     entry->kernel_reason = NULL;
-    entry->n_kernel = 0;
+    entry->kernel_from = NULL;
+    entry->addon = NULL;
+    entry->n_addon = 0;
+    entry->n_kernel = entry->n_own = 0;
     for (uint32_t i = 0; i < entry->n_pattern; i++) bp_plugin_pattern_finish(&entry->pattern[i]);
     free(entry->pattern);
     entry->pattern = NULL;
@@ -98,4 +105,17 @@ void bp_plugin_entry_destroy(struct bp_plugin_entry *entry)
     free(entry->manifest_path);
     pthread_mutex_destroy(&entry->lock);
     free(entry);
+}
+
+void bp_plugin_entries_destroy(struct bp_core *core)
+{
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < core->n_entry; i++) {
+            if (!pass && !core->entry[i]->manifest.adds_to) continue;
+            bp_plugin_entry_destroy(core->entry[i]);
+            core->entry[i] = NULL;
+        }
+    free(core->entry);
+    core->entry = NULL;
+    core->n_entry = 0;
 }

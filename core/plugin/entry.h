@@ -8,7 +8,8 @@
 
 /* The contents of a manifest; strings are owned. */
 struct bp_manifest {
-    char *name, *kind, *version;
+    char *name, *kind, *version; /* kind: "" in an add-on */
+    char *adds_to;       /* of an add-on: the kind of its owner's devices; else NULL */
     char *library;       /* absolute path */
     char **cpu_features; /* n_cpu_features names, spelt as in /proc/cpuinfo */
     uint32_t n_cpu_features;
@@ -50,7 +51,12 @@ struct bp_plugin_entry {
     const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_registered */
     const struct bp_kernel **kernel_best; /* the rows sorted by op (its address), best first */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
-    uint32_t n_kernel;
+    uint32_t n_kernel;         /* with those of add-ons, which come behind the plugin's own rows */
+    uint32_t n_own;            /* the plugin's own rows */
+    struct bp_plugin_entry **kernel_from; /* for each row of an add-on: its entry */
+    struct bp_plugin_entry *owner; /* of an add-on that has joined: the plugin that it adds to */
+    struct bp_plugin_entry **addon; /* n_addon add-ons that have joined */
+    uint32_t n_addon;
     struct bp_plugin_pattern *pattern; /* patterns.h: n_pattern of them */
     uint32_t n_pattern;
     struct bp_host host;       /* ctx is this entry */
@@ -64,6 +70,16 @@ static inline const struct bp_kernel *bp_kernel_registered(const struct bp_plugi
                                                            const struct bp_kernel *kernel)
 {
     return entry->kernel_row[kernel - entry->kernel];
+}
+
+/* Returns the plugin that brought a kernel row: the entry itself or one of its add-ons. kernel: a
+ * copy in the entry. */
+static inline struct bp_plugin_entry *bp_kernel_plugin(struct bp_plugin_entry *entry,
+                                                       const struct bp_kernel *kernel)
+{
+    size_t i = (size_t)(kernel - entry->kernel);
+
+    return i < entry->n_own ? entry : entry->kernel_from[i - entry->n_own];
 }
 
 /* search.c: fills core->entry from all manifests of the search path. A broken manifest becomes a
@@ -83,6 +99,9 @@ enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32
 
 /* Destroys the plugin's instance and frees the entry. The library stays mapped. */
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry);
+
+/* The same for all entries of a core, add-ons first, and frees their list. */
+void bp_plugin_entries_destroy(struct bp_core *core);
 
 /* To be called in a forked child: initialize global locks that another thread may have held. */
 void bp_library_after_fork(void); /* ltdl.c */

@@ -187,6 +187,7 @@ static bool count_devices(struct bp_load *load)
     enum bp_status status;
     uint32_t count = 0;
 
+    if (bp_addon_is(entry)) return true;
     bp_error_enter();
     status = entry->runtime.device_count(entry->self, &count);
     if (status) return load_report_callback(load, "device_count", status);
@@ -274,7 +275,8 @@ static bool load_check_rows(struct bp_load *load)
         if (memory) return bp_no_memory(&load->why, load_library(load));
         entry->kernel_reason[i] = reason;
     }
-    return load_sort_rows(load);
+    entry->n_own = entry->n_kernel;
+    return true;
 }
 
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
@@ -322,8 +324,8 @@ static bool load_run_check(struct bp_load *load, enum bp_plugin_step step,
 }
 
 /* Loads the entry step by step. If host memory runs out, the entry stays as it was, so that a later
- * call loads it again. */
-static enum bp_status load_entry(struct bp_plugin_entry *entry)
+ * call loads it again. So does an add-on whose owner is not known yet. */
+enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner)
 {
     static const struct {
         enum bp_plugin_step step;
@@ -342,13 +344,16 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_VERSION, bp_table_ccl},
         {BP_STEP_VERSION, bp_table_engines},
         {BP_STEP_VERSION, bp_table_kernels},
+        {BP_STEP_VERSION, bp_addon_fits},
         {BP_STEP_VERSION, bp_table_operators},
         {BP_STEP_VERSION, bp_table_passes},
         {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, load_check_rows},
+        {BP_STEP_DEVICES, bp_addons_load},
+        {BP_STEP_DEVICES, load_sort_rows},
     };
-    struct bp_load load = {.entry = entry};
+    struct bp_load load = {.entry = entry, .owner = owner};
     bool good = true;
 
     for (size_t i = 0; good && i < sizeof checks / sizeof *checks; i++) {
@@ -359,6 +364,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         if (load.created) bp_plugin_destroy_instance(entry);
         bp_plugin_clear_tables(entry);
     }
+    if (load.postponed) return BP_OK;
     if (!good && load.why.memory) {
         bp_error_write("%s", load.why.text ? load.why.text
                                            : "not enough host memory to load a plugin");
@@ -373,21 +379,25 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
 {
     enum bp_status status;
     char *message;
+    bool is_addon;
 
     TRY(bp_process_busy_begin());
     pthread_mutex_lock(&entry->lock);
     status = entry->status;
-    if (entry->state == BP_PLUGIN_UNPROBED) {
+    if (entry->state == BP_PLUGIN_UNPROBED && !entry->manifest.adds_to) {
         /* Messages that plugins write before a success are no failure of this call: the previous
          * message is restored. */
         message = strdup(bp_error_message());
-        status = load_entry(entry);
+        status = bp_plugin_load_entry(entry, NULL);
         if (status == BP_OK && message) bp_error_write("%s", message);
         free(message);
-        if (status == BP_OK) bp_exit_reregister((const void *)(uintptr_t)entry->plugin.create);
+        if (status == BP_OK && entry->plugin.create)
+            bp_exit_reregister((const void *)(uintptr_t)entry->plugin.create);
     }
+    is_addon = entry->state == BP_PLUGIN_UNPROBED && entry->manifest.adds_to;
     pthread_mutex_unlock(&entry->lock);
+    if (is_addon) status = bp_addon_load(entry);
     bp_process_busy_end();
-    if (status == BP_ERR_MEMORY) return status;
+    if (status == BP_ERR_MEMORY || status == BP_ERR_NOT_FOUND) return status;
     return status ? bp_error(status, "%s", entry->reason) : BP_OK;
 }

@@ -119,11 +119,15 @@ char *bp_mapped_file_find(const void *address);
 /* The state of one attempt to load a plugin. */
 struct bp_load {
     struct bp_plugin_entry *entry;
+    struct bp_plugin_entry *owner; /* of an add-on: the plugin that it joins, or NULL if that is not
+                                      known yet */
     struct stat file;              /* state of the library when it was checked */
     void *symbol;                  /* bp_plugin_get, or NULL */
     const struct bp_plugin *table; /* the plugin's own table */
     struct bp_kernels kernels;     /* a copy */
     bool created;
+    bool postponed;                /* an add-on that was loaded by its path: the steps continue when
+                                      its owner is loaded */
     struct bp_refusal why;
 };
 
@@ -138,6 +142,25 @@ bool bp_table_engines(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
 bool bp_table_passes(struct bp_load *load); /* a pattern that is wrong is not used */
+
+/* load.c: takes an add-on through the steps of loading, for its owner. The caller holds the
+ * add-on's lock. */
+enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner);
+
+/* addon.c. bp_addons_load: a step of loading each plugin with devices: loads the add-ons of its
+ * kind and appends their rows to the plugin's. bp_addon_load: loads an add-on by loading its owner;
+ * the caller holds no lock. bp_addon_table: checks the members of struct bp_plugin that an add-on
+ * may not have. bp_addon_fits: a step of loading an add-on: whether it was built for the streams of
+ * its owner, and no row has the name of another one. */
+bool bp_addons_load(struct bp_load *load);
+enum bp_status bp_addon_load(struct bp_plugin_entry *entry);
+bool bp_addon_table(struct bp_load *load);
+bool bp_addon_fits(struct bp_load *load);
+bool bp_stream_type_is_valid(const char *text);
+static inline bool bp_addon_is(const struct bp_plugin_entry *entry)
+{
+    return entry->plugin.adds_to != NULL;
+}
 
 /* host.c: fills entry->host. */
 void bp_host_init(struct bp_plugin_entry *entry);

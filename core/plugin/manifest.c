@@ -81,6 +81,11 @@ static enum outcome read_kind(const cJSON *item, struct bp_manifest *out)
     return read_string(item, bp_name_is_valid, &out->kind);
 }
 
+static enum outcome read_adds_to(const cJSON *item, struct bp_manifest *out)
+{
+    return read_string(item, bp_name_is_valid, &out->adds_to);
+}
+
 static enum outcome read_library(const cJSON *item, struct bp_manifest *out)
 {
     return read_string(item, library_is_valid, &out->library);
@@ -148,7 +153,8 @@ static const struct key {
     {"manifest", "1", "install a library that is as new as the plugin, or " ANEW, true,
      read_format},
     {"name", "lower-case letters, digits and '_', at most 63", ANEW, true, read_name},
-    {"kind", "lower-case letters, digits and '_', at most 63", ANEW, true, read_kind},
+    {"kind", "lower-case letters, digits and '_', at most 63", ANEW, false, read_kind},
+    {"adds_to", "the kind of another plugin's devices", ANEW, false, read_adds_to},
     {"library", "a path that ends in .so, without \"..\"",
      "name the library beside the manifest, or its absolute path", true, read_library},
     {"abi", "{\"major\": number, \"minor\": number}", ANEW, true, read_abi},
@@ -217,6 +223,21 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
                              manifest_describe(item, &quote), key->advice);
     }
     return true;
+}
+
+/* A plugin has devices of a kind, or it is an add-on: exactly one of two keys is there. */
+static bool check_kind(const char *path, struct bp_manifest *out, struct bp_refusal *why)
+{
+    if (out->kind && out->adds_to)
+        return bp_broken(why, path,
+                         "the keys kind and adds_to exclude each other: expected adds_to alone in "
+                         "the manifest of an add-on, got both; " ANEW);
+    if (!out->kind && !out->adds_to)
+        return bp_broken(why, path,
+                         "the key kind is missing: expected lower-case letters, digits and '_', at "
+                         "most 63, or adds_to in its place, got nothing; " ANEW);
+    if (!out->kind) out->kind = strdup("");
+    return out->kind || bp_no_memory(why, path);
 }
 
 /* Makes library an absolute path: a relative one is relative to the manifest's directory. */
@@ -329,7 +350,8 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
                          MAX_SIZE, size);
     good = check_levels(path, text, size, why) && check_nul(path, text, size, why) &&
            (root = parse_json(path, text, size, why)) && check_keys(path, root, &ignored, why) &&
-           read_keys(path, root, out, why) && place_library(path, out, why);
+           read_keys(path, root, out, why) && check_kind(path, out, why) &&
+           place_library(path, out, why);
     if (good && ignored && !(out->ignored = strdup(ignored))) good = bp_no_memory(why, path);
     cJSON_Delete(root);
     if (!good) bp_manifest_finish(out);
@@ -372,6 +394,7 @@ void bp_manifest_finish(struct bp_manifest *manifest)
     free(manifest->cpu_features);
     free(manifest->name);
     free(manifest->kind);
+    free(manifest->adds_to);
     free(manifest->version);
     free(manifest->library);
     free(manifest->sha256);

@@ -68,7 +68,7 @@ static bool check_names(struct bp_load *load)
                          "its name cannot be used: expected lower-case letters, digits and "
                          "'_', at most 63, got %s; rename it",
                          bp_quote(&quote, plugin->name));
-    if (!plugin->kind || !bp_name_is_valid(plugin->kind))
+    if (!bp_addon_is(load->entry) && (!plugin->kind || !bp_name_is_valid(plugin->kind)))
         return bp_broken(&load->why, table_library(load),
                          "its device kind cannot be used: expected lower-case letters, digits "
                          "and '_', at most 63, got %s; rename it",
@@ -78,7 +78,12 @@ static bool check_names(struct bp_load *load)
                          "its version cannot be used: expected 1 to 63 characters without "
                          "spaces, got %s; correct it",
                          bp_quote(&quote, plugin->version));
-    return true;
+    if (plugin->stream_type && !bp_stream_type_is_valid(plugin->stream_type))
+        return bp_broken(&load->why, table_library(load),
+                         "its stream_type cannot be used: expected a name, '/' and a version, at "
+                         "most 63 characters without spaces, got %s; correct it",
+                         bp_quote(&quote, plugin->stream_type));
+    return !bp_addon_is(load->entry) || bp_addon_table(load);
 }
 
 /* The order matters: only size and abi_major are read before both are valid, because in another
@@ -111,7 +116,7 @@ bool bp_table_check(struct bp_load *load)
         return bp_broken(&load->why, table_library(load),
                          "a required callback is missing: expected %s, got NULL; write it",
                          plugin->create ? "destroy" : "create");
-    if (!plugin->runtime)
+    if (!plugin->runtime && !plugin->adds_to)
         return bp_broken(&load->why, table_library(load),
                          "a required interface is missing: expected runtime, got NULL; write it");
     return true;
@@ -126,14 +131,16 @@ static bool table_fill_manifest(struct bp_load *load)
         return true; /* loaded again, because memory ran out after this */
     struct bp_manifest found = {
         .name = strdup(entry->plugin.name),
-        .kind = strdup(entry->plugin.kind),
+        .kind = strdup(bp_addon_is(entry) ? "" : entry->plugin.kind),
+        .adds_to = bp_addon_is(entry) ? strdup(entry->plugin.adds_to) : NULL,
         .version = strdup(entry->plugin.version),
         .library = strdup(table_library(load)),
         .abi_major = entry->plugin.abi_major,
         .abi_minor = entry->plugin.abi_minor,
     };
 
-    if (!found.name || !found.kind || !found.version || !found.library) {
+    if (!found.name || !found.kind || !found.version || !found.library ||
+        (bp_addon_is(entry) && !found.adds_to)) {
         bp_manifest_finish(&found);
         return false;
     }
@@ -155,7 +162,9 @@ bool bp_table_manifest(struct bp_load *load)
     } found[] = {
         {"name", manifest->name, plugin->name},
         {"version", manifest->version, plugin->version},
-        {"device kind", manifest->kind, plugin->kind},
+        {"device kind", manifest->kind, bp_addon_is(load->entry) ? "" : plugin->kind},
+        {"adds_to", manifest->adds_to ? manifest->adds_to : "",
+         plugin->adds_to ? plugin->adds_to : ""},
     };
 
     if (!*path) return table_fill_manifest(load) || bp_no_memory(&load->why, table_library(load));
@@ -228,6 +237,7 @@ bool bp_table_runtime(struct bp_load *load)
     struct bp_plugin_entry *entry = load->entry;
     const char *missing;
 
+    if (bp_addon_is(entry)) return true;
     if (!copy_table(load, "bp_runtime", entry->plugin.runtime, END(bp_runtime, synchronize),
                     &entry->runtime, sizeof entry->runtime))
         return false;
@@ -445,6 +455,61 @@ bool bp_table_kernels(struct bp_load *load)
     return check_unique(load);
 }
 
+/* Copies the rules of the operator of that name; false: it has none. */
+static bool table_find_rules(const struct bp_kernels *k, const char *op, struct bp_op_rules *out)
+{
+    size_t used = k->rule_stride < sizeof *out ? k->rule_stride : sizeof *out;
+
+    for (size_t i = 0; op && i < k->rule_count; i++) {
+        *out = (struct bp_op_rules){0};
+        memcpy(out, (const char *)k->rule + i * k->rule_stride, used);
+        if (!strcmp(out->op, op)) return true;
+    }
+    return false;
+}
+
+/* Whether the plugin defines an operator of that name. */
+static bool table_defines(const struct bp_kernels *k, const char *name)
+{
+    for (size_t i = 0; i < k->op_count; i++) {
+        const struct bp_operator *op = (const void *)((const char *)k->op + i * k->op_stride);
+        if (op->info.name && !strcmp(op->info.name, name)) return true;
+    }
+    return false;
+}
+
+/* Checks that the rules can be walked, and that each names an operator of the plugin, once. */
+static bool table_check_rules(struct bp_load *load)
+{
+    const struct bp_kernels *k = &load->kernels;
+    struct bp_quote quote;
+
+    if (!k->rule_count) return true;
+    if (!k->rule || k->rule_count > MAX_ROWS || k->rule_stride < END(bp_op_rules, count) ||
+        k->rule_stride > MAX_TABLE || k->rule_stride % sizeof(void *))
+        return bp_broken(
+            &load->why, table_library(load),
+            "the rules of its operators cannot be walked: expected rule, rule_count up to %d, "
+            "rule_stride %zu to %d, got %s, %zu, %zu; set rule_stride to sizeof(struct "
+            "bp_op_rules)",
+            MAX_ROWS, END(bp_op_rules, count), MAX_TABLE, k->rule ? "rule" : "NULL", k->rule_count,
+            k->rule_stride);
+    for (size_t i = 0; i < k->rule_count; i++) {
+        const struct bp_op_rules *rules = (const void *)((const char *)k->rule +
+                                                         i * k->rule_stride);
+        bool twice = false;
+        for (size_t j = 0; rules->op && j < i; j++)
+            twice |= !strcmp(*(const char *const *)((const char *)k->rule + j * k->rule_stride),
+                             rules->op);
+        if (rules->op && !twice && table_defines(k, rules->op)) continue;
+        return bp_broken(&load->why, table_library(load),
+                         "rules %zu are of no operator: expected the name of an operator of this "
+                         "plugin, and each name once, got %s; correct the plugin",
+                         i, bp_quote(&quote, rules->op));
+    }
+    return true;
+}
+
 /* Registers the operators that the plugin defines. They stay registered even if the plugin is
  * refused later: a later step may fail for this core only, and the library is never unmapped. */
 bool bp_table_operators(struct bp_load *load)
@@ -453,8 +518,7 @@ bool bp_table_operators(struct bp_load *load)
     size_t used = k->op_stride < sizeof *k->op ? k->op_stride : sizeof *k->op;
     struct bp_quote quote;
 
-
-    if (!k->op_count) return true;
+    if (!k->op_count) return table_check_rules(load);
     if (!k->op || k->op_count > MAX_ROWS || k->op_stride < END(bp_operator, info.bound_axis) ||
         k->op_stride > MAX_TABLE || k->op_stride % sizeof(void *))
         return bp_broken(
@@ -463,11 +527,13 @@ bool bp_table_operators(struct bp_load *load)
             "got %s, %zu, %zu; set op_stride to sizeof(struct bp_operator)",
             MAX_ROWS, END(bp_operator, info.bound_axis), MAX_TABLE, k->op ? "op" : "NULL",
             k->op_count, k->op_stride);
+    if (!table_check_rules(load)) return false;
     for (size_t i = 0; i < k->op_count; i++) {
         struct bp_operator op = {0};
+        struct bp_op_rules rules;
         const char *why;
         memcpy(&op, (const char *)k->op + i * k->op_stride, used);
-        why = bp_plugin_op_add(&op);
+        why = bp_plugin_op_add(&op, table_find_rules(k, op.info.name, &rules) ? &rules : NULL);
         if (why)
             return bp_broken(&load->why, table_library(load),
                              "operator %zu (%s) cannot be taken: %s; correct the plugin", i,

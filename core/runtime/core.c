@@ -190,8 +190,7 @@ static enum bp_status core_set_options(struct bp_core *core, const struct bp_cor
 
 static void core_free(struct bp_core *core)
 {
-    for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
-    free(core->entry);
+    bp_plugin_entries_destroy(core);
     free(core->plugin_path);
     free(core->plugins);
     pthread_mutex_destroy(&core->lock);

@@ -66,9 +66,15 @@ uint32_t bp_opinfo_index_output(const struct bp_opinfo *op);
 
 /* plugin_operators.c: operators that plugins define. find returns NULL if there is none. add
  * registers an operator for the process, permanently; it returns NULL, or the reason why the
- * operator is invalid. */
+ * operator is invalid. rules NULL: it has none. */
 const struct bp_opdef *bp_plugin_op_find(const char *name);
-const char *bp_plugin_op_add(const struct bp_operator *op);
+const char *bp_plugin_op_add(const struct bp_operator *op, const struct bp_op_rules *rules);
+/* Returns the rules of an operator of a plugin. */
+const struct bp_op_rules *bp_plugin_op_rules(const struct bp_opdef *row);
+
+/* plugin_rule.c: run a plugin's rules as rules of the core. */
+enum bp_status bp_plugin_op_decompose(struct bp_decomposition *expansion);
+enum bp_status bp_plugin_op_grad(struct bp_grad *grad);
 
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
 void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);
@@ -336,6 +342,7 @@ struct bp_decomposition {
     struct bp_tensor *const *in; /* NULL where absent */
     uint32_t want;               /* bit of each output, or of each tensor of a variadic one */
     struct bp_tensor **out;
+    uint32_t n_in;
 };
 
 /* Declares all rules that the operator definitions name. */

@@ -11,6 +11,7 @@
 struct custom {
     struct bp_opdef row; /* first: an operator is found by its definition */
     enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
+    struct bp_op_rules rules;
     struct custom *next;
     struct bp_attr attr[];
 };
@@ -27,21 +28,48 @@ const struct bp_opdef *bp_plugin_op_find(const char *name)
     return NULL;
 }
 
+const struct bp_op_rules *bp_plugin_op_rules(const struct bp_opdef *row)
+{
+    return &((const struct custom *)row)->rules;
+}
+
+/* Returns the status of one of the operator's functions, with a message. */
+static enum bp_status infer_leave(const struct bp_opdef *row, enum bp_status status,
+                                  const char *callback)
+{
+    status = bp_error_leave(status, row->info.name, callback);
+    if (status == BP_OK || status == BP_ERR_DEVICE) return status;
+    return bp_error(status == BP_ERR_UNSUPPORTED ? status : BP_ERR_INVALID,
+                    "%s: the inputs or attributes do not go together: its plugin says %s",
+                    row->info.name, bp_status_name(status));
+}
+
+/* Places the tensors of the variadic output, as many as the plugin says. */
+static enum bp_status infer_count(struct bp_invocation *inv)
+{
+    const struct bp_op_rules *rules = bp_plugin_op_rules(inv->row);
+    const struct bp_prep prep = {.size = sizeof prep, .in = inv->in, .in_at = inv->in_at,
+                                 .n_in = inv->n_in, .attrs = inv->attrs};
+    uint32_t count = 0;
+
+    bp_error_enter();
+    TRY(infer_leave(inv->row, rules->count(&prep, &count), "count"));
+    TRY(bp_invocation_count(inv, count));
+    if (!rules->decompose || inv->n_out <= BP_PORT_MAX) return BP_OK;
+    return bp_error(BP_ERR_UNSUPPORTED, "%s: it has %u outputs, and an operator with a "
+                    "decomposition at most %d", inv->row->info.name, inv->n_out, BP_PORT_MAX);
+}
+
 static enum bp_status infer_shapes(struct bp_invocation *inv, struct bp_inferred *out)
 {
     const struct custom *c = (const struct custom *)inv->row;
     const struct bp_prep prep = {.size = sizeof prep, .in = inv->in, .in_at = inv->in_at,
                                  .out_at = inv->out_at, .n_in = inv->n_in,
                                  .n_out = inv->n_out, .attrs = inv->attrs};
-    enum bp_status status;
 
     if (c->infer) {
         bp_error_enter();
-        status = bp_error_leave(c->infer(&prep, out, inv->n_out), c->row.info.name, "infer");
-        if (status == BP_OK || status == BP_ERR_DEVICE) return status;
-        return bp_error(status == BP_ERR_UNSUPPORTED ? status : BP_ERR_INVALID,
-                        "%s: the inputs or attributes do not go together: its plugin says %s",
-                        c->row.info.name, bp_status_name(status));
+        return infer_leave(&c->row, c->infer(&prep, out, inv->n_out), "infer");
     }
     for (uint32_t i = 0; i < inv->n_out && inv->in[0]; i++) {
         out[i].rank = inv->in[0]->rank;
@@ -52,15 +80,17 @@ static enum bp_status infer_shapes(struct bp_invocation *inv, struct bp_inferred
 
 static enum bp_status plugin_op_infer(struct bp_invocation *inv)
 {
-    struct bp_inferred out[BP_PORT_MAX] = {{0}};
+    struct bp_inferred out[BP_FLAT_MAX];
 
+    if (inv->row->varies) TRY(infer_count(inv));
+    memset(out, 0, inv->n_out * sizeof *out);
     for (uint32_t i = 0; i < inv->n_out; i++) {
-        uint32_t var = inv->row->info.out[i].var;
+        uint32_t var = inv->row->info.out[bp_out_port(inv->row, inv->out_at, i)].var;
         out[i].dtype = inv->bound >> var & 1 ? inv->dtype[var] : inv->out[i].dtype;
     }
     TRY(infer_shapes(inv, out));
     for (uint32_t i = 0; i < inv->n_out; i++) {
-        const struct bp_port *port = &inv->row->info.out[i];
+        const struct bp_port *port = &inv->row->info.out[bp_out_port(inv->row, inv->out_at, i)];
         uint64_t types = inv->row->info.types[port->var];
         if (out[i].dtype > 63 || !(types >> out[i].dtype & 1) || out[i].rank > BP_RANK_MAX)
             return bp_error(BP_ERR_PLUGIN, "%s: its plugin says that output %s has dtype %u and "
@@ -89,7 +119,8 @@ static const char *unfit_port(const struct bp_opinfo *op, const struct bp_port *
 {
     bool fits = is_input ? p->kind == BP_PORT_IN || p->kind == BP_PORT_OPT ||
                                (p->kind == BP_PORT_VAR && is_last)
-                         : p->kind == BP_PORT_OUT || p->kind == BP_PORT_OPTOUT;
+                         : p->kind == BP_PORT_OUT || p->kind == BP_PORT_OPTOUT ||
+                               (p->kind == BP_PORT_VAROUT && is_last);
 
     if (!p->name || !*p->name) return "a port has no name";
     if (!fits) return "a port is of a kind that its place does not allow";
@@ -129,7 +160,7 @@ static const char *plugin_op_unfit(const struct bp_opinfo *op)
     for (uint32_t i = 0; i < op->n_in && !why; i++)
         why = unfit_port(op, &op->in[i], true, i + 1u == op->n_in);
     for (uint32_t i = 0; i < op->n_out && !why; i++)
-        why = unfit_port(op, &op->out[i], false, false);
+        why = unfit_port(op, &op->out[i], false, i + 1u == op->n_out);
     return why ? why : unfit_attrs(op);
 }
 
@@ -156,7 +187,7 @@ static bool is_same(const struct bp_opinfo *a, const struct bp_opinfo *b)
     return true;
 }
 
-static const char *plugin_op_add(const struct bp_operator *op)
+static const char *plugin_op_add(const struct bp_operator *op, const struct bp_op_rules *rules)
 {
     const struct bp_opdef *there = bp_plugin_op_find(op->info.name);
     struct custom *c;
@@ -167,21 +198,36 @@ static const char *plugin_op_add(const struct bp_operator *op)
     if (!c) return "out of memory";
     c->row = (struct bp_opdef){.info = op->info, .infer = plugin_op_infer};
     c->infer = op->infer;
+    if (rules) c->rules = *rules;
+    if (c->rules.decompose) c->row.decompose = bp_plugin_op_decompose;
+    if (c->rules.gradient) c->row.grad = bp_plugin_op_grad;
     if (op->info.n_attr) memcpy(c->attr, op->info.attr, op->info.n_attr * sizeof *c->attr);
     c->row.info.attr = c->attr;
     bp_opdef_derive(&c->row, c->attr);
+    if (c->row.grad || c->row.decompose) c->row.info.flags |= BP_OP_GRADIENT;
     c->next = atomic_load(&list);
     atomic_store(&list, c);
     return NULL;
 }
 
-const char *bp_plugin_op_add(const struct bp_operator *op)
+static const char *unfit_count(const struct bp_opinfo *op, const struct bp_op_rules *rules)
+{
+    bool varies = op->out[op->n_out - 1].kind == BP_PORT_VAROUT;
+    bool counts = rules && rules->count;
+
+    if (varies && !counts) return "an output has any number of tensors, and no rule count says it";
+    if (counts && !varies) return "it has a rule count, and no output with any number of tensors";
+    return NULL;
+}
+
+const char *bp_plugin_op_add(const struct bp_operator *op, const struct bp_op_rules *rules)
 {
     const char *why = plugin_op_unfit(&op->info);
 
+    if (!why) why = unfit_count(&op->info, rules);
     if (why) return why;
     pthread_mutex_lock(&lock);
-    why = plugin_op_add(op);
+    why = plugin_op_add(op, rules);
     pthread_mutex_unlock(&lock);
     return why;
 }

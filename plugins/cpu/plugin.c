@@ -58,6 +58,7 @@ static const struct bp_plugin plugin = {
     .destroy = cpu_destroy,
     .runtime = &runtime,
     .kernels = &cpu_kernels,
+    .stream_type = "cpu/1",
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -35,9 +35,16 @@ static char *manifest_refusal(const char *path, const struct bp_plugin *plugin)
             "%s: built for ABI major %u, expected %d; rebuild it with the headers of this bp, or "
             "use the bp of its own version",
             path, plugin->abi_major, BP_ABI_MAJOR);
-    if (!BP_HAS(plugin, kind) || !plugin->name || !plugin->version || !plugin->kind)
+    bool is_addon = BP_HAS(plugin, adds_to) && plugin->adds_to;
+    if (!BP_HAS(plugin, kind) || !plugin->name || !plugin->version || (!plugin->kind && !is_addon))
         return bp_text_format(
-            "%s: the plugin's table lacks name, version or kind; all three are required", path);
+            "%s: the plugin's table lacks name, version or kind; all three are required, and an "
+            "add-on has adds_to in place of kind",
+            path);
+    if (plugin->kind && is_addon)
+        return bp_text_format("%s: the plugin's table has both kind and adds_to; an add-on has no "
+                              "kind",
+                              path);
     return NULL;
 }
 
@@ -61,7 +68,8 @@ static cJSON *read_plugin(const char *path)
     }
     const struct bp_plugin *plugin = get();
     bp_json_text(json, "name", plugin->name);
-    bp_json_text(json, "kind", plugin->kind);
+    bool is_addon = BP_HAS(plugin, adds_to) && plugin->adds_to;
+    bp_json_text(json, is_addon ? "adds_to" : "kind", is_addon ? plugin->adds_to : plugin->kind);
     bp_json_text(json, "version", plugin->version);
     cJSON_AddNumberToObject(json, "major", plugin->abi_major);
     cJSON_AddNumberToObject(json, "minor", plugin->abi_minor);
@@ -174,7 +182,8 @@ static cJSON *manifest_create(const struct request *request, const cJSON *plugin
 
     cJSON_AddNumberToObject(manifest, "manifest", MANIFEST_FORMAT);
     bp_json_text(manifest, "name", bp_json_get(plugin, "name"));
-    bp_json_text(manifest, "kind", bp_json_get(plugin, "kind"));
+    const char *key = cJSON_HasObjectItem(plugin, "adds_to") ? "adds_to" : "kind";
+    bp_json_text(manifest, key, bp_json_get(plugin, key));
     bp_json_text(manifest, "library", slash ? slash + 1 : request->file);
     abi = cJSON_AddObjectToObject(manifest, "abi");
     cJSON_AddNumberToObject(abi, "major",

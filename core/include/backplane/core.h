@@ -115,7 +115,7 @@ BP_API const char *bp_version(void);
 /* The state of a plugin. */
 enum bp_plugin_state {
     BP_PLUGIN_UNPROBED = 0, /* only its manifest was read */
-    BP_PLUGIN_READY = 1,    /* loaded, and has devices */
+    BP_PLUGIN_READY = 1,    /* loaded, and has devices, or is an add-on to such a plugin */
     BP_PLUGIN_ABSENT = 2,   /* intact, but its hardware or driver is not on this machine */
     BP_PLUGIN_BROKEN = 3,   /* could not be used; the field reason states why */
 };
@@ -151,6 +151,8 @@ struct bp_plugin_info { /* output struct: set size before the call */
     uint32_t devices;     /* number of devices; 0 unless the plugin is ready */
     uint32_t step; /* enum bp_plugin_step: the step that failed, or the last one that was begun */
     uint32_t zero;        /* 0 */
+    const char *adds_to;  /* of an add-on, whose kind is "": the kind of the devices that it brings
+                             kernels for; else "" */
 };
 
 /* The number of plugins that were found; a plugin with a broken manifest counts too. Their index is
@@ -162,9 +164,13 @@ BP_API enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index,
                                      struct bp_plugin_info *out);
 
 /* Loads the plugin of this index, unless it is loaded already; afterwards its state is not
- * BP_PLUGIN_UNPROBED. BP_ERR_ABSENT, BP_ERR_PLUGIN: the plugin's state is absent or broken, and its
- * reason is the message. BP_ERR_MEMORY: there was not enough memory, in the core or in the plugin;
- * the plugin stays unprobed, and the next call loads it again. */
+ * BP_PLUGIN_UNPROBED. The add-ons to the plugin are loaded with it; a failure of one of them is
+ * logged, and does not change the result. To load an add-on, the core loads the plugin that it adds
+ * to; an add-on that is added after that plugin was loaded is broken. BP_ERR_NOT_FOUND: no plugin
+ * serves the kind that the add-on adds to; the add-on stays unprobed, and is loaded together with
+ * such a plugin later. BP_ERR_ABSENT, BP_ERR_PLUGIN: the plugin's state is absent or broken, and
+ * its reason is the message. BP_ERR_MEMORY: there was not enough memory, in the core or in the
+ * plugin; the plugin stays unprobed, and the next call loads it again. */
 BP_API enum bp_status bp_core_load(struct bp_core *core, uint32_t index);
 
 /* Loads a plugin by the absolute path of its library, without a manifest; the results are those of

@@ -174,7 +174,7 @@ BP_API uint32_t bp_device_pools(struct bp_device *device);
 BP_API enum bp_status bp_device_pool(struct bp_device *device, uint32_t index,
                                      struct bp_pool_stats *out);
 
-/* Describes one kernel row of the device's plugin, for reports and conformance tests. */
+/* Describes one kernel row of the device's plugin or of an add-on, for reports and tests. */
 struct bp_kernel_info { /* output struct: set size before the call */
     size_t size;
     const char *op, *name;
@@ -182,6 +182,7 @@ struct bp_kernel_info { /* output struct: set size before the call */
     uint32_t flags;     /* enum bp_kernel_flags */
     int32_t priority;
     const char *reason; /* why this machine cannot run the row, or "" */
+    const char *plugin; /* the name of the plugin or add-on that brought the row */
 };
 BP_API uint32_t bp_device_kernels(struct bp_device *device);
 BP_API enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,

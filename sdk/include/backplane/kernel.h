@@ -16,6 +16,7 @@
 #define BP_KERNEL_H
 
 #include <backplane/op.h>
+#include <backplane/rule.h>
 #include <backplane/status.h>
 #include <backplane/types.h>
 
@@ -199,14 +200,14 @@ struct bp_inferred {
 
 /* An operator of the plugin itself: apps call it by name, models name it as DOMAIN.NAME, and kernel
  * rows name it like any other operator. Its attribute struct is size, followed by a field for each
- * attribute without gaps (op.h); its rows set attrs_size, in_known and out_known themselves. It has
- * no gradient.
+ * attribute without gaps (op.h); its rows set attrs_size, in_known and out_known themselves. Its
+ * gradient and its decomposition are in bp_kernels.rule (rule.h).
  *
  * info.name is a domain, a dot and a name of letters, digits and '_'; it may contain more dots.
- * Inputs are BP_PORT_IN, BP_PORT_OPT or, last, BP_PORT_VAR; outputs are BP_PORT_OUT or
- * BP_PORT_OPTOUT; flags are 0. The struct, and everything that it points to, is constant data. If
- * two plugins define an operator of the same name, ports, types and attributes must be the same;
- * the core uses the inference of the first one. */
+ * Inputs are BP_PORT_IN, BP_PORT_OPT or, last, BP_PORT_VAR; outputs are BP_PORT_OUT, BP_PORT_OPTOUT
+ * or, last, BP_PORT_VAROUT (with a rule `count`); flags are 0. The struct, and all that it points
+ * to, is constant data. If two plugins define an operator of one name, ports, types and attributes
+ * must be the same; the core uses the inference and the rules of the first one. */
 struct bp_operator { /* rows */
     /* Fills the types of the n_out outputs, in declared order. Pure: prep has inputs, without data,
      * and attributes; kernel and out are NULL. BP_ERR_INVALID, without a message: these inputs do
@@ -228,6 +229,11 @@ struct bp_kernels { /* table */
     /* The plugin's own operators. op_stride: sizeof(struct bp_operator) of the plugin's headers. */
     const struct bp_operator *op;
     size_t op_count, op_stride;
+
+    /* The rules of the plugin's own operators. rule_stride: sizeof(struct bp_op_rules) of the
+     * plugin's headers. */
+    const struct bp_op_rules *rule;
+    size_t rule_count, rule_stride;
 };
 
 #ifdef __cplusplus

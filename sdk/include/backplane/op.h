@@ -93,6 +93,8 @@ enum bp_op_flags {
     BP_OP_EXPAND = 4, /* is defined in other operators: if the device has no kernel for it, it runs
                          as those */
     BP_OP_VIEW = 8,   /* makes a view: it needs no kernel */
+    BP_OP_GRADIENT = 16, /* of an operator that a plugin defines: it has a gradient, by a rule or by
+                            its definition in other operators */
 };
 
 /* One operator. The struct is constant data; a later version may append fields. */

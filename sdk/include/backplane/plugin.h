@@ -113,7 +113,17 @@ struct bp_profiler;
 struct bp_engines;
 
 /* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
- * required. */
+ * required.
+ *
+ * An add-on is a plugin without devices: it brings operators and kernel rows for the devices of
+ * another plugin, its owner. An add-on sets adds_to, stream_type and kernels; its kind
+ * and its other interfaces are NULL. The core loads an add-on together with its owner: after the
+ * owner's create, and before any device of the owner is opened. An add-on that cannot be used is
+ * left out, and the owner works without it. The rows of an add-on take part in the selection by
+ * priority like the owner's rows, which come first among equal priorities. Their callbacks get the
+ * add-on's self; streams, memory handles and addresses are the owner's. All work has ended, and all
+ * plans of the add-on are destroyed, before the add-on's destroy is called; the owner's destroy
+ * comes after it. */
 struct bp_plugin { /* table */
     size_t size;
     uint32_t abi_major, abi_minor; /* BP_ABI_MAJOR, BP_ABI_MINOR of the headers it was built with */
@@ -122,7 +132,7 @@ struct bp_plugin { /* table */
     const char *name; /* "cpu": lower-case letters, digits, '_'; equals the manifest's */
     const char *version;           /* the version of the plugin itself, "1.2.0" */
     const char *kind; /* the kind of its devices, "cpu" in "cpu:0"; several plugins may serve one
-                         kind */
+                         kind. NULL in an add-on */
 
     /* Makes an instance: finds the driver and initialises it. A process may have several instances
      * at the same time. host stays valid until destroy has returned.
@@ -135,13 +145,24 @@ struct bp_plugin { /* table */
      * ended. */
     void (*destroy)(void *self);
 
-    const struct bp_runtime *runtime;   /* runtime.h */
+    const struct bp_runtime *runtime;   /* runtime.h; NULL in an add-on */
     const struct bp_kernels *kernels;   /* kernel.h */
     const struct bp_ccl *ccl;           /* ccl.h */
     const struct bp_captures *captures; /* capture.h */
     const struct bp_passes *passes;     /* passes.h */
     const struct bp_profiler *profiler; /* not defined yet: NULL */
     const struct bp_engines *engines; /* engine.h */
+
+    /* Of an add-on: the kind of the devices that it brings kernels for. Of several plugins of that
+     * kind, the add-on belongs to the one that the core loads first. NULL: no add-on. */
+    const char *adds_to;
+
+    /* The type of the plugin's streams, memory handles and addresses: a name, a slash and a version
+     * ("cpu/1"), at most 63 characters without spaces. The plugin's documentation says what the
+     * text stands for; the plugin changes the version if that changes. An add-on states the text of
+     * the owner that it was built for, and is refused if the owner's text is another one. NULL: the
+     * plugin takes no add-ons. */
+    const char *stream_type;
 };
 
 /* The one exported symbol. It must be pure: see the top of this file. */
