@@ -50,6 +50,13 @@ static void print_steps(const struct bp_probe *probe)
 static void print_devices(const struct bp_probe *probe)
 {
     if (probe->state != BP_PLUGIN_READY) return;
+    if (*probe->adds_to) {
+        char *note = bp_text_format("an add-on to %s, known after %.2f s", probe->adds_to,
+                                    probe->seconds);
+        bp_text_print(stdout, 2, note);
+        free(note);
+        return;
+    }
     char *last = probe->devices > 1 ? bp_text_format(" to %s:%u", probe->kind, probe->devices - 1)
                                     : bp_text_format("%s", "");
     char *text = bp_text_format("%s:0%s, known after %.2f s", probe->kind, last, probe->seconds);
@@ -137,7 +144,8 @@ static int doctor_find(struct patients *patients, const char *word)
         struct bp_probe probe;
         bp_core_plugin(core, i, &info);
         if (word && !near) near = bp_nearest(word, &info.name, 1);
-        if (word && strcmp(word, info.name) && strcmp(word, info.kind)) continue;
+        const char *kind = *info.adds_to ? info.adds_to : info.kind;
+        if (word && strcmp(word, info.name) && strcmp(word, kind)) continue;
         bp_probe_init(&probe, &info);
         if (!doctor_add(patients, &probe)) bp_probe_finish(&probe);
     }

@@ -179,6 +179,67 @@ static void print_memory(const struct facts *facts)
     free(text);
 }
 
+/* Finds an add-on to the device's plugin behind index `at` of the core's plugins, and counts its
+ * rows. Returns its index; UINT32_MAX: there are no more. */
+static uint32_t next_addon(const struct facts *facts, uint32_t at, struct bp_plugin_info *out,
+                           struct op_rows *out_rows)
+{
+    struct bp_core *core = bp_device_core(facts->device);
+
+    for (uint32_t i = at; i < bp_core_plugins(core); i++) {
+        out->size = sizeof *out;
+        if (bp_core_plugin(core, i, out) || !*out->adds_to) continue;
+        if (strcmp(out->adds_to, facts->plugin.kind)) continue;
+        *out_rows = (struct op_rows){.op = out->name};
+        for (uint32_t k = 0; k < facts->n_kernel; k++) {
+            if (strcmp(facts->kernel[k].plugin, out->name)) continue;
+            out_rows->rows++;
+            out_rows->usable += !*facts->kernel[k].reason;
+        }
+        return i;
+    }
+    return UINT32_MAX;
+}
+
+static void print_addons(const struct facts *facts)
+{
+    struct bp_plugin_info info;
+    struct op_rows rows;
+    struct bp_table table;
+    uint32_t n = 0;
+
+    bp_table_init(&table, 4, (const char *[]){"ADD-ON", "STATE", "ROWS", "RUN"});
+    for (uint32_t i = 0; (i = next_addon(facts, i, &info, &rows)) != UINT32_MAX; i++, n++) {
+        char *count = bp_text_format("%u", rows.rows), *run = bp_text_format("%u", rows.usable);
+        bp_table_row(&table, (const char *[]){info.name, bp_state_name(info.state), count, run},
+                     info.reason);
+        free(count);
+        free(run);
+    }
+    if (n) printf("\n");
+    if (n) bp_table_print(&table, 2);
+    bp_table_finish(&table);
+}
+
+static cJSON *addons_json(const struct facts *facts)
+{
+    cJSON *list = cJSON_CreateArray();
+    struct bp_plugin_info info;
+    struct op_rows rows;
+
+    for (uint32_t i = 0; (i = next_addon(facts, i, &info, &rows)) != UINT32_MAX; i++) {
+        cJSON *addon = cJSON_CreateObject();
+        bp_json_text(addon, "name", info.name);
+        bp_json_text(addon, "version", info.version);
+        bp_json_text(addon, "state", bp_state_name(info.state));
+        bp_json_text(addon, "reason", info.reason);
+        cJSON_AddNumberToObject(addon, "rows", rows.rows);
+        cJSON_AddNumberToObject(addon, "usable", rows.usable);
+        cJSON_AddItemToArray(list, addon);
+    }
+    return list;
+}
+
 static void print_kernels(const struct facts *facts)
 {
     struct bp_table table;
@@ -198,6 +259,7 @@ static void print_kernels(const struct facts *facts)
     }
     bp_table_print(&table, 2);
     bp_table_finish(&table);
+    print_addons(facts);
     if (facts->n_usable == facts->n_kernel) return;
     printf("\n");
     bp_table_init(&table, 1, (const char *[]){"CANNOT RUN HERE"});
@@ -270,6 +332,7 @@ static int print_json(const struct facts *facts)
     cJSON_AddNumberToObject(part, "total", (double)facts->memory.device_total);
     cJSON_AddNumberToObject(part, "free", (double)facts->memory.device_free);
     cJSON_AddItemToObject(json, "kernels", kernels_json(facts));
+    cJSON_AddItemToObject(json, "addons", addons_json(facts));
     free(uuid);
     return bp_json_print(json);
 }

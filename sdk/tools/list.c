@@ -32,10 +32,12 @@ static void list_print_table(const struct bp_probe *probes, uint32_t n)
     bp_table_init(&table, 5, headings);
     for (uint32_t i = 0; i < n; i++) {
         char devices[16] = "-";
-        if (probes[i].state == BP_PLUGIN_READY)
+        bool is_addon = *probes[i].adds_to;
+        if (is_addon) snprintf(devices, sizeof devices, "add-on");
+        else if (probes[i].state == BP_PLUGIN_READY)
             snprintf(devices, sizeof devices, "%u", probes[i].devices);
-        const char *cells[] = {probes[i].name, probes[i].kind, probes[i].version,
-                               bp_state_name(probes[i].state), devices};
+        const char *cells[] = {probes[i].name, is_addon ? probes[i].adds_to : probes[i].kind,
+                               probes[i].version, bp_state_name(probes[i].state), devices};
         for (size_t j = 0; j < 3; j++)
             if (!*cells[j]) cells[j] = "?";
         char *note = same_hardware(probes, i);

@@ -10,6 +10,8 @@
 /* The kernel rows of a device for an operator: usable rows, and their dtypes by type variable. */
 struct support {
     uint32_t rows;
+    uint32_t of_addon; /* rows that add-ons brought */
+    const char *addon; /* the first such add-on, or NULL */
     uint64_t types[BP_VAR_COUNT];
 };
 
@@ -49,14 +51,27 @@ static const struct bp_opinfo *next_op(struct bp_device *device, uint32_t *at)
     return op;
 }
 
+/* The name of the device's plugin: its own rows come first. */
+static const char *support_owner(struct bp_device *device)
+{
+    struct bp_kernel_info row = {.size = sizeof row};
+
+    return bp_device_kernel(device, 0, &row) ? "" : row.plugin;
+}
+
 static struct support support_find(struct bp_device *device, const struct bp_opinfo *op)
 {
     struct support support = {0};
+    const char *owner = support_owner(device);
 
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info row = {.size = sizeof row};
         if (bp_device_kernel(device, i, &row) || strcmp(row.op, op->name) || *row.reason) continue;
         support.rows++;
+        if (strcmp(row.plugin, owner)) {
+            support.of_addon++;
+            if (!support.addon) support.addon = row.plugin;
+        }
         for (int var = 0; var < BP_VAR_COUNT; var++) support.types[var] |= row.types[var];
     }
     return support;
@@ -121,7 +136,9 @@ static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct b
         cell[0] = bp_text_format("%u", support.rows);
         cell[1] = support.rows ? types_text(op, support.types)
                                : bp_text_format("%s", without[way_of(op, &support)]);
-        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]}, NULL);
+        if (support.addon)
+            cell[2] = bp_text_format("%u of the rows: add-on %s", support.of_addon, support.addon);
+        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]}, cell[2]);
     } else {
         struct bp_opfacts facts = bp_opfacts_find(op->name);
         cell[0] = ports_text(op->in, op->n_in);
@@ -239,7 +256,8 @@ static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
     bp_json_text(json, "family", facts.family);
     bp_json_text(json, "doc", op->doc);
     aliases_json(json, op->alias);
-    cJSON_AddBoolToObject(json, "gradient", !facts.no_gradient);
+    bool gradient = strchr(op->name, '.') ? op->flags & BP_OP_GRADIENT : !facts.no_gradient;
+    cJSON_AddBoolToObject(json, "gradient", gradient);
     ports_json(json, "inputs", op->in, op->n_in);
     ports_json(json, "outputs", op->out, op->n_out);
     attrs_json(json, op);
@@ -250,6 +268,7 @@ static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
         cJSON_AddNumberToObject(kernels, "rows", support.rows);
         bp_json_text(kernels, "runs", way_word[way_of(op, &support)]);
         types_json(kernels, op, support.types);
+        if (support.addon) bp_json_text(kernels, "addon", support.addon);
     }
     return json;
 }

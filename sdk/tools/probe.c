@@ -60,6 +60,7 @@ void bp_probe_init(struct bp_probe *probe, const struct bp_plugin_info *info)
     *probe = (struct bp_probe){.state = info->state, .devices = info->devices, .step = info->step};
     probe_set(&probe->name, info->name);
     probe_set(&probe->kind, info->kind);
+    probe_set(&probe->adds_to, info->adds_to ? info->adds_to : "");
     probe_set(&probe->version, info->version);
     probe_set(&probe->manifest, info->manifest);
     probe_set(&probe->library, info->library);
@@ -94,6 +95,7 @@ void bp_probe_finish(struct bp_probe *probe)
 {
     free(probe->name);
     free(probe->kind);
+    free(probe->adds_to);
     free(probe->version);
     free(probe->manifest);
     free(probe->library);
@@ -126,6 +128,7 @@ static void take_plugin(struct bp_probe *probe, const cJSON *plugin)
     probe->step = step_find(bp_json_get(plugin, "step"));
     probe_set(&probe->name, bp_json_get(plugin, "name"));
     probe_set(&probe->kind, bp_json_get(plugin, "kind"));
+    probe_set(&probe->adds_to, bp_json_get(plugin, "adds_to"));
     probe_set(&probe->version, bp_json_get(plugin, "version"));
     probe_set(&probe->manifest, bp_json_get(plugin, "manifest"));
     probe_set(&probe->library, bp_json_get(plugin, "library"));
@@ -402,6 +405,7 @@ cJSON *bp_probe_json(const struct bp_probe *probe)
 
     bp_json_text(json, "name", probe->name);
     bp_json_text(json, "kind", probe->kind);
+    if (*probe->adds_to) bp_json_text(json, "adds_to", probe->adds_to);
     bp_json_text(json, "version", probe->version);
     bp_json_text(json, "state", bp_state_name(probe->state));
     bp_json_text(json, "reason", probe->reason);

@@ -15,6 +15,7 @@ struct bp_probe_device {
 /* The information about a plugin. Strings are owned and never NULL. */
 struct bp_probe {
     char *name, *kind, *version;
+    char *adds_to;            /* of an add-on, whose kind is "": what it adds to; else "" */
     char *manifest, *library; /* paths; manifest is "" for a library without one */
     char *reason;             /* why the plugin is absent or broken, or "" */
     /* The end of the output that its process printed. A plugin should print nothing. */
@@ -54,7 +55,7 @@ const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
                                      const struct bp_probe_device *device,
                                      const struct bp_probe_device **out);
 
-/* Returns {"name","kind","version","state","reason","devices"}. */
+/* Returns {"name","kind","version","state","reason","devices"}, and "adds_to" of an add-on. */
 cJSON *bp_probe_json(const struct bp_probe *probe);
 
 /* The option --timeout: its default, and a check of its value, which prints an error if the value

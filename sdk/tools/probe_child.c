@@ -143,15 +143,61 @@ static uint32_t manifest_find(struct bp_core *core, const char *path)
     return UINT32_MAX;
 }
 
-/* Creates a core that knows the manifest and reads few others, of which there may be thousands. */
+/* The names that BP_PLUGINS selects for a probe: the plugin itself, and of an add-on also the
+ * plugins that it may add to. Other add-ons are left out: their failures are not the plugin's. */
+static char *names_for(struct bp_core *core, uint32_t index)
+{
+    struct bp_plugin_info own = {.size = sizeof own}, other = {.size = sizeof other};
+    char *names;
+
+    bp_core_plugin(core, index, &own);
+    names = bp_text_format("%s", own.name);
+    for (uint32_t i = 0; *own.adds_to && i < bp_core_plugins(core); i++) {
+        char *more;
+        if (bp_core_plugin(core, i, &other) || strcmp(other.kind, own.adds_to)) continue;
+        more = bp_text_format("%s,%s", names, other.name);
+        free(names);
+        names = more;
+    }
+    return names;
+}
+
+static struct bp_core *core_find(const struct bp_core_options *options, const char *path,
+                                 uint32_t *out_index)
+{
+    struct bp_core *core = bp_tool_core("", options);
+
+    if (core) *out_index = manifest_find(core, path);
+    return core;
+}
+
+/* Creates a core that knows the manifest and reads few others, of which there may be thousands. The
+ * owner of an add-on may be anywhere. */
 static struct bp_core *core_with_manifest(const char *path, uint32_t *out_index)
 {
     struct bp_core_options options = {
         .size = sizeof options, .log = report_step, .plugin_path = path, .plugins = "*"};
+    struct bp_plugin_info info = {.size = sizeof info, .state = BP_PLUGIN_BROKEN};
+    char *around = getenv("BP_PLUGIN_PATH"), *names;
+    struct bp_core *core;
+    bool is_addon;
 
+    around = around ? bp_text_format("%s", around) : NULL;
     unsetenv("BP_PLUGIN_PATH");
-    struct bp_core *core = bp_tool_core("", &options);
-    if (core) *out_index = manifest_find(core, path);
+    core = core_find(&options, path, out_index);
+    if (core && *out_index != UINT32_MAX) bp_core_plugin(core, *out_index, &info);
+    is_addon = info.state == BP_PLUGIN_UNPROBED && *info.adds_to;
+    if (is_addon && around) {
+        setenv("BP_PLUGIN_PATH", around, 1);
+        bp_core_destroy(core);
+        core = core_find(&options, path, out_index);
+    }
+    free(around);
+    if (!core || *out_index == UINT32_MAX || info.state != BP_PLUGIN_UNPROBED) return core;
+    options.plugins = names = names_for(core, *out_index);
+    bp_core_destroy(core);
+    core = core_find(&options, path, out_index);
+    free(names);
     return core;
 }
 

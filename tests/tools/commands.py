@@ -444,7 +444,7 @@ def info_json():
     info = expect_status(bp("info", "stage", "--json"), 0).json()
     expect(list(info) == ["device", "name", "driver", "plugin", "memory", "max_alloc", "alignment",
                           "units", "arch", "uuid", "pci", "images", "dtypes",
-                          "flags", "emulated", "memory_now", "kernels"], f"{list(info)}")
+                          "flags", "emulated", "memory_now", "kernels", "addons"], f"{list(info)}")
     expect(info["device"] == "stage:0" and info["memory"] == 3 << 30
            and info["dtypes"] == ["i8", "f32"], f"{info}")
     expect((info["arch"], info["uuid"], info["pci"]) == ("wood", UUID, "0000:65:00.0"), f"{info}")

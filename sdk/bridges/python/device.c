@@ -343,7 +343,8 @@ static PyObject *plugins_visit(PyObject *module, bool devices)
         PyEval_RestoreThread(thread);
         if (bp_core_plugin(state->core, i, &p)) continue;
         if (!devices) {
-            row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "name", p.name, "kind", p.kind,
+            row = Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I}", "name", p.name, "kind", p.kind,
+                                "adds_to", p.adds_to,
                                 "version", p.version, "library", p.library, "state",
                                 p.state < 4 ? plugin_state[p.state] : "?", "reason", p.reason,
                                 "devices", (unsigned)p.devices);

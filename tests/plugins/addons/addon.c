@@ -11,6 +11,7 @@
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef ADDON_TO
@@ -28,8 +29,8 @@
 
 enum addon_bad {
     BAD_none,
-    BAD_kind, BAD_runtime, BAD_stream, BAD_empty, BAD_abi, BAD_create, /* the plugin's table */
-    BAD_twin, BAD_row,                                                  /* its first row */
+    BAD_kind, BAD_runtime, BAD_stream, BAD_empty, BAD_abi, BAD_create, BAD_crash, /* its table */
+    BAD_twin, BAD_row, /* its first row */
     BAD_operator, BAD_count, BAD_counted, BAD_rule, BAD_again, BAD_stride, /* operators, rules */
     BAD_result, BAD_tensor, BAD_call, BAD_cycle, BAD_launch             /* found by a call */
 };
@@ -195,6 +196,7 @@ static enum bp_status addon_create(const struct bp_host *host, void **out_self)
     struct addon *self = host->allocate(host->ctx, sizeof *self, _Alignof(struct addon));
 
     if (!self) return bp_fail(host, BP_ERR_MEMORY, "no memory");
+    if (IS_BAD(crash)) abort();
     if (IS_BAD(create)) {
         host->release(host->ctx, self, sizeof *self);
         return bp_fail(host, BP_ERR_DEVICE, "the licence has run out");
