@@ -356,6 +356,35 @@ static void add_others(struct list *list)
     free(has);
 }
 
+/* Adds the cases of a row of an operator that a plugin defines. Without a decomposition nothing
+ * here knows what the operator means. No such row must be executed. */
+static void add_own(struct list *list, uint32_t index, const struct bp_kernel_info *info)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(info->op);
+
+    if (!list_unit_begin(list, SUITE_KERNEL, info->op)) return;
+    if (!op || !(op->flags & BP_OP_EXPAND) || op->out[op->n_out - 1].kind == BP_PORT_VAROUT) {
+        add_note(list, SUITE_KERNEL, OUTCOME_SKIP,
+                 "an operator of the plugin's own, without a decomposition: nothing here knows "
+                 "what it means", "kernel/%s@%s", info->op, info->name);
+        return;
+    }
+    if (*info->reason) {
+        add_unused(list, info);
+        return;
+    }
+    for (uint32_t dtype = 0; dtype < 64; dtype++)
+        for (int shape = 0; shape < OWN_SHAPES && info->types[BP_VAR_T] >> dtype & 1; shape++) {
+            struct listed *l = list_add(list, SUITE_KERNEL);
+            snprintf(l->id, sizeof l->id, "kernel/%s/%s/%d@%s", info->op, num_type(dtype)->name,
+                     shape, info->name);
+            l->run = kernel_own_run;
+            l->arg[0] = index;
+            l->arg[1] = dtype | (int64_t)shape << 8;
+            l->quick = true;
+        }
+}
+
 static void add_rows(struct list *list)
 {
     uint32_t n = bp_device_kernels(list->fixture->device);
@@ -366,10 +395,8 @@ static void add_rows(struct list *list)
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
         if (bp_device_kernel(list->fixture->device, i, &info)) continue;
-        if (strchr(info.op, '.')) { /* DOMAIN.NAME: no row that must be executed */
-            if (list_unit_begin(list, SUITE_KERNEL, info.op))
-                add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
-                         "nothing here knows what it means", "kernel/%s@%s", info.op, info.name);
+        if (strchr(info.op, '.')) { /* DOMAIN.NAME */
+            add_own(list, i, &info);
             continue;
         }
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};

@@ -45,11 +45,11 @@ def list_shows_what_an_add_on_adds_to():
 @test
 def info_and_ops_name_the_add_on():
     info = of_cpu("info", "cpu", "--json").json()
-    expect(info["addons"] == [{"name": "a_good", "version": "1.2.3", "state": "ready", "reason": "", "rows": 3, "usable": 2}],
+    expect(info["addons"] == [{"name": "a_good", "version": "1.2.3", "state": "ready", "reason": "", "rows": 4, "usable": 3}],
            f"{info['addons']}")
     expect({"name": "a_good_never", "reason": "needs a coprocessor"} in info["kernels"]["unusable"], "the reason")
     result = of_cpu("info", "cpu")
-    expect(["a_good", "ready", "3", "2"] in [line.split() for line in result.out.splitlines()], "no line", result)
+    expect(["a_good", "ready", "4", "3"] in [line.split() for line in result.out.splitlines()], "no line", result)
     ops = {op["name"]: op for op in of_cpu("ops", "--device", "cpu", "--json").json()["ops"]}
     expect(ops["acme.Cut"]["kernels"]["addon"] == ops["relu"]["kernels"]["addon"] == "a_good", f"{ops['relu']}")
     expect("addon" not in ops["add"]["kernels"], f"{ops['add']}")
@@ -90,6 +90,17 @@ def info_states_why_an_add_on_is_left_out():
     expect(states == {"a_good": "ready", "a_twin": "broken"}, f"{states}")
     result = of_cpu("info", "cpu", addons=("a_good", "a_twin"))
     expect("has the name of a row of plugin cpu" in " ".join(result.out.split()), "no reason", result)
+
+
+@test
+def conform_compares_rows_with_the_decomposition():
+    """The row of the second add-on is wrong for f64, by a factor, and right for i64."""
+    words = ("conform", "cpu", "--filter", "kernel/acme.*", "--json", "-")
+    report = of_cpu(*words).json()
+    expect(report["totals"]["pass"] == 12 and report["totals"]["fail"] == 0, f"{report['totals']}")
+    report = of_cpu(*words, addons=("a_wrong",), status=1).json()
+    failed = sorted(case["id"] for case in report["cases"] if case["outcome"] == "fail")
+    expect(failed == [f"kernel/acme.Twice/f64/{n}@a_wrong_twice" for n in (0, 1, 2, 3, 5)], f"{failed}")
 
 
 @test

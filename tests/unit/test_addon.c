@@ -94,7 +94,7 @@ Test(addon, rows_join_the_selection_by_priority)
     fixture_finish(&f);
     f = addon_open("a_good", "cpu");
     cr_expect_eq(addon_mark(&f), 100);
-    cr_expect_eq(bp_device_kernels(f.device), plain + 3);
+    cr_expect_eq(bp_device_kernels(f.device), plain + 4);
     cr_expect_str_eq(addon_row(&f, "a_good_relu").plugin, "a_good");
     cr_expect_str_eq(addon_row(&f, "a_good_relu").reason, "");
     cr_expect_str_eq(addon_row(&f, "a_good_never").reason, "needs a coprocessor");
@@ -102,7 +102,7 @@ Test(addon, rows_join_the_selection_by_priority)
     fixture_finish(&f);
     f = addon_open("a_better a_good", "cpu");
     cr_expect_eq(addon_mark(&f), 200);
-    cr_expect_eq(bp_device_kernels(f.device), plain + 6);
+    cr_expect_eq(bp_device_kernels(f.device), plain + 8);
     fixture_finish(&f);
 }
 

@@ -74,8 +74,8 @@ static void add_accuracy(cJSON *to, const struct report *r)
         cJSON_AddStringToObject(entry, "row", a[i].row);
         cJSON_AddNumberToObject(entry, "worst", a[i].worst);
         cJSON_AddStringToObject(entry, "id", a[i].id);
-        cJSON_AddNumberToObject(entry, "ulp", op->ulp);
-        cJSON_AddNumberToObject(entry, "terms", op->terms);
+        if (op) cJSON_AddNumberToObject(entry, "ulp", op->ulp); /* none of a plugin's operators */
+        if (op) cJSON_AddNumberToObject(entry, "terms", op->terms);
         cJSON_AddItemToArray(to, entry);
     }
     free(a);

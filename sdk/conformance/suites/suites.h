@@ -36,6 +36,12 @@ void memory_roundtrip(struct check *c, const int64_t *arg);
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
 
+/* The function of the cases kernel/<own operator>/<dtype>/<number>@<row>, for rows of operators
+ * that a plugin defines in other operators. arg: {index of the row, dtype + 256 number of the
+ * shape, below OWN_SHAPES}. */
+enum { OWN_SHAPES = 6 };
+check_fn kernel_own_run;
+
 /* Whether each input of the case has elements. */
 bool kernel_case_has_elements(const struct kernel_case *made);
 

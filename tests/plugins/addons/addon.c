@@ -32,7 +32,7 @@ enum addon_bad {
     BAD_kind, BAD_runtime, BAD_stream, BAD_empty, BAD_abi, BAD_create, BAD_crash, /* its table */
     BAD_twin, BAD_row, /* its first row */
     BAD_operator, BAD_count, BAD_counted, BAD_rule, BAD_again, BAD_stride, /* operators, rules */
-    BAD_result, BAD_tensor, BAD_call, BAD_cycle, BAD_launch             /* found by a call */
+    BAD_result, BAD_tensor, BAD_call, BAD_cycle, BAD_launch, BAD_wrong /* found by a call */
 };
 #ifndef ADDON_BAD
 #define ADDON_BAD BAD_none
@@ -145,6 +145,17 @@ static enum bp_status relu_f32(const struct bp_launch *l)
     return BP_OK;
 }
 
+/* 2 x for f64 and i64. */
+static enum bp_status twice_wide(const struct bp_launch *l)
+{
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+
+    for (int64_t i = 0; i < y->count; i++)
+        if (x->dtype == BP_I64) ((int64_t *)y->data)[i] = 2 * ((const int64_t *)x->data)[i];
+        else ((double *)y->data)[i] = ((const double *)x->data)[i] * (IS_BAD(wrong) ? 2.00001 : 2);
+    return BP_OK;
+}
+
 /* A row with a plan: the plan is destroyed with the self that made it. */
 static enum bp_status cut_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
@@ -172,9 +183,11 @@ static const struct bp_kernel rows[] = {
      .in_known = 1, .out_known = 1},
     {BP_OPROW(add), .name = ADDON_NAME "_never", .types = {BP_M(F32)}, .priority = ADDON_PRIORITY,
      .launch = cut_f32},
+    {.op = "acme.Twice", .name = ADDON_NAME "_twice", .types = {BP_M(F64) | BP_M(I64)},
+     .launch = twice_wide, .in_known = 1, .out_known = 1},
 };
 
-/* Returns that the machine lacks what the last row needs. */
+/* Returns that the machine lacks what the third row needs. */
 static enum bp_status addon_usable(void *self, const struct bp_kernel *kernel)
 {
     const struct addon *addon = self;
