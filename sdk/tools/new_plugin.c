@@ -16,7 +16,7 @@ enum { NAME_LENGTH = 31 };
 struct request {
     const char *name, *output;
     char upper[NAME_LENGTH + 1];
-    bool handles, kernels, json;
+    bool handles, kernels, addon, json;
     char *templates; /* directory of the templates */
     char *folder;    /* temporary directory of the copy */
     cJSON *files;    /* names of the files that were written */
@@ -55,16 +55,15 @@ static char *file_read(const char *path)
     return text;
 }
 
-/* Writes text with the plugin's name in place of "template". */
+/* Writes text with the plugin's name in place of "template", and in an add-on of "addon". */
 static void text_rename(const struct request *r, const char *text, FILE *to)
 {
-    static const size_t length = sizeof "template" - 1;
-
     while (*text) {
-        bool lower = !strncmp(text, "template", length), upper = !strncmp(text, "TEMPLATE", length);
-        if (lower || upper) {
-            fputs(lower ? r->name : r->upper, to);
-            text += length;
+        bool lower = !strncmp(text, "template", 8), upper = !strncmp(text, "TEMPLATE", 8);
+        bool addon = r->addon && !strncmp(text, "addon", 5);
+        if (lower || upper || addon) {
+            fputs(upper ? r->upper : r->name, to);
+            text += addon ? 5 : 8;
         } else {
             fputc(*text++, to);
         }
@@ -161,6 +160,7 @@ static enum bp_exit copy_make(struct request *r)
         return BP_EXIT_BROKEN;
     }
     good = r->kernels ? template_copy(r, "kernels")
+           : r->addon ? template_copy(r, "addon")
                       : template_copy(r, "address") && (!r->handles || template_copy(r, "handles"));
     if (good && rename(r->folder, r->output)) {
         bp_complain("new-plugin", "%s: %s", r->output, strerror(errno));
@@ -186,7 +186,9 @@ static int copy_report(struct request *r)
            r->kernels ? "make -j4        # compiles the kernels too, and writes the manifest"
                       : "sh build.sh     # compiles the plugin");
     if (!r->kernels) printf("  bp manifest bp_%s.so\n", r->name);
-    printf("  bp doctor ./bp_%s.json\n  BP_PLUGIN_PATH=$PWD bp conform %s\n", r->name, r->name);
+    printf("  bp doctor ./bp_%s.json\n", r->name);
+    if (r->addon) printf("  BP_PLUGIN_PATH=$PWD bp conform cpu --filter 'kernel/%s.*'\n", r->name);
+    else printf("  BP_PLUGIN_PATH=$PWD bp conform %s\n", r->name);
     return BP_EXIT_GOOD;
 }
 
@@ -198,6 +200,9 @@ int bp_cmd_new_plugin(int argc, char **argv)
          &request.handles},
         {"kernels", 0, BP_OPTION_FLAG, NULL,
          "a chip with a C compiler, which runs the portable kernels", &request.kernels},
+        {"add-on", 0, BP_OPTION_FLAG, NULL,
+         "an operator and a kernel for the cpu plugin, without a device: an add-on",
+         &request.addon},
         {"output", 'o', BP_OPTION_TEXT, "DIR", "the directory to create (default NAME)",
          &request.output},
         {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &request.json},
@@ -209,17 +214,18 @@ int bp_cmd_new_plugin(int argc, char **argv)
         .min_words = 1, .max_words = 1,
         .about = "Writes the source of a plugin NAME, a complete one to begin with: a copy of the "
                  "template, a device that is made of host memory. docs/plugin-guide.md leads from "
-                 "there to a plugin for your chip, docs/portable-kernels.md explains --kernels.",
+                 "there to a plugin for your chip, docs/portable-kernels.md explains --kernels, "
+                 "docs/add-ons.md --add-on.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, &request.name);
 
     if (status != BP_OPTIONS_GOOD) return status;
     if (!name_fits(&request)) return BP_EXIT_USAGE;
-    if (request.handles && request.kernels) {
+    if (request.handles + request.kernels + request.addon > 1) {
         bp_complain("new-plugin",
-                    "there is a template for --handles and one for --kernels, and none for both: "
-                    "choose one");
+                    "--handles, --kernels and --add-on are three templates, and there is none for "
+                    "two of them: choose one");
         return BP_EXIT_USAGE;
     }
     if (!request.output) request.output = request.name;

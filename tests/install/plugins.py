@@ -62,7 +62,7 @@ def read(*path):
 def variables(installed):
     """pkg-config names the directories of programs, plugins, templates, kernels and pages, and they exist."""
     for name, file in (("bindir", "bp"), ("plugindir", "bp_cpu.json"), ("docdir", "plugin-guide.md"), ("templatedir", "address/plugin.c"),
-                       ("templatedir", "handles/memory.c"), ("templatedir", "harness/harness.c"), ("kernelsdir", "kernels.mk"), ("kernelsdir", "units/norm_f32.c")):
+                       ("templatedir", "handles/memory.c"), ("templatedir", "addon/addon.c"), ("templatedir", "harness/harness.c"), ("kernelsdir", "kernels.mk"), ("kernelsdir", "units/norm_f32.c")):
         path = os.path.join(installed.flags("--variable=" + name)[0], file)
         moved.expect(os.path.exists(path), f"{name}: there is no {path}")
 
@@ -114,12 +114,13 @@ def refused(installed):
     moved.expect("not overwritten" in installed.refuses("new-plugin", "kept", "--handles"), "an existing directory")
     moved.expect(before == {p: os.stat(p).st_mtime_ns for p in glob.glob(f"{folder}/*")}, "files were changed")
     installed.refuses("new-plugin", "both", "--handles", "--kernels")
+    installed.refuses("new-plugin", "both", "--add-on", "--kernels")
     moved.expect(sorted(os.listdir(installed.work)) == ["kept"], f"other files: {os.listdir(installed.work)}")
 
 
 def renamed(installed):
     """A new plugin names itself only, in files, texts and symbols."""
-    for number, options in enumerate(([], ["--handles"], ["--kernels"])):
+    for number, options in enumerate(([], ["--handles"], ["--kernels"], ["--add-on"])):
         folder = installed.new_plugin(f"name{number}", *options)
         for path in glob.glob(f"{folder}/*"):
             moved.expect(not re.search("template", os.path.basename(path) + read(path), re.I), f"{path} says template")
