@@ -25,6 +25,19 @@ static void key_file(struct bp_digest *d, const char *path)
     bp_digest_add_word(d, (uint64_t)s.st_mtim.tv_nsec);
 }
 
+/* The plugin and its add-ons, whose patterns and kernels take part in a program. */
+static void key_plugin(struct bp_digest *d, const struct bp_plugin_entry *entry)
+{
+    bp_digest_add_text(d, entry->plugin.name);
+    bp_digest_add_text(d, entry->plugin.version);
+    key_file(d, entry->manifest.library);
+    for (uint32_t i = 0; i < entry->n_addon; i++) {
+        bp_digest_add_text(d, entry->addon[i]->plugin.name);
+        bp_digest_add_text(d, entry->addon[i]->plugin.version);
+        key_file(d, entry->addon[i]->manifest.library);
+    }
+}
+
 /* Which rows there are and which this machine can run depends on the processor, on settings and on
  * vendors' libraries. */
 static void key_rows(struct bp_digest *d, const struct bp_plugin_entry *entry)
@@ -50,9 +63,7 @@ void bp_saved_add_device(struct bp_digest *d, const struct bp_device *device)
     bp_digest_add_text(d, device->properties.arch);
     bp_digest_add_word(d, device->properties.images);
     bp_digest_add_word(d, device->core->width);
-    bp_digest_add_text(d, entry->plugin.name);
-    bp_digest_add_text(d, entry->plugin.version);
-    key_file(d, entry->manifest.library);
+    key_plugin(d, entry);
     key_rows(d, entry);
 }
 

@@ -105,7 +105,7 @@ static bool addons_resize(void *list, size_t count, size_t size)
     return more;
 }
 
-/* Appends the rows of an add-on to those of its owner. The reasons of rows stay the add-on's. */
+/* Adds an add-on and its rows to its owner. The reasons of rows stay the add-on's. */
 static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry *addon)
 {
     uint32_t n = owner->n_kernel, more = addon->n_kernel;
@@ -114,8 +114,10 @@ static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry 
     if (!addons_resize(&owner->kernel, all, sizeof *owner->kernel) ||
         !addons_resize(&owner->kernel_row, all, sizeof *owner->kernel_row) ||
         !addons_resize(&owner->kernel_reason, all, sizeof *owner->kernel_reason) ||
-        !addons_resize(&owner->kernel_from, all - owner->n_own, sizeof *owner->kernel_from))
+        !addons_resize(&owner->kernel_from, all - owner->n_own, sizeof *owner->kernel_from) ||
+        !addons_resize(&owner->addon, owner->n_addon + 1, sizeof *owner->addon))
         return false;
+    owner->addon[owner->n_addon++] = addon;
     for (uint32_t i = 0; i < more; i++) {
         owner->kernel[n + i] = addon->kernel[i];
         owner->kernel_row[n + i] = addon->kernel_row[i];
