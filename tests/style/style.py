@@ -55,7 +55,7 @@ ROLES = {"ops": "schema", "words": "schema", "schema": "schema", "families": "ke
 RULES_SEE = {"core/schema/op.h", "core/call/shape.h", "core/call/compose.h"}
 GENERATED = {"backplane/attrs.h": "sdk/include", "backplane/ops.h": "core/include"}
 
-PLUGIN_NAMES = ["cpu", "cuda", "hip", "xpu", "npu", "mlu", "ipu"]
+PLUGIN_NAMES = ["cpu", "cuda", "hip", "openvino", "xpu", "npu", "mlu", "ipu"]
 
 # Members of ABI structs. Fixed width, floating point, text, pointers, and structs of the ABI by value.
 MEMBER_TYPES = re.compile(

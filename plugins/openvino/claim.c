@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* claim.c: claims the nodes of a graph that OpenVINO can express, and states why it leaves the
+ * others out. */
+#include "engine.h"
+
+static const char *refuses_flags(uint32_t flags)
+{
+    if (flags & BP_DATA_RANDOM) return "the library draws other random numbers";
+    if (flags & BP_DATA_UPDATE) return "an update in place";
+    if (flags & BP_DATA_BOUND) return "extents that depend on data";
+    if (flags & BP_DATA_PINNED) return "the app demands a kernel";
+    return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
+}
+
+static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes)
+{
+    if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
+        return "a dtype for which the library has other rules";
+    if (v->rank > OPENVINO_RANK) return "more than 8 axes";
+    if (v->layout) return "a layout of its own";
+    if (v->flags & BP_DATA_SHAPE_ONLY) return "a value without contents";
+    for (uint32_t a = 0; a < v->rank; a++)
+        if (v->shape[a] <= 0) return "an empty tensor, or an extent that is not known";
+    return NULL;
+}
+
+/* Inputs that supply an attribute: the attribute is then not known. */
+static bool has_attribute_tensor(const struct bp_data_node *node)
+{
+    for (uint32_t p = 0; p < node->info->n_in; p++)
+        for (uint32_t i = node->in_at[p]; i < node->in_at[p + 1]; i++)
+            if (node->info->in[p].kind == BP_PORT_HOST && node->in[i] != BP_DATA_NONE) return true;
+    return false;
+}
+
+const char *openvino_refuses(const struct ov_node *n)
+{
+    const struct bp_data_node *node = n->node;
+    const struct ov_op *op = openvino_op_find(node->op);
+    const char *why = op ? refuses_flags(node->flags) : "an operator that the plugin does not know";
+
+    if (why) return why;
+    if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
+    if (node->n_in > OPENVINO_PARTS) return "more than 256 inputs";
+    for (uint32_t i = 0; i < node->n_in && !why; i++)
+        if (ov_in(n, i)) why = refuses_value(ov_in(n, i), op->dtypes);
+    if (!why) why = refuses_value(ov_out(n), op->dtypes);
+    if (!why && op->refuses) why = op->refuses(n);
+    return why;
+}
+
+enum bp_status openvino_claim(void *self, const struct bp_graph_data *graph, struct bp_claim *out)
+{
+    bool strict = ((const struct openvino *)self)->strict;
+
+    for (uint32_t i = 0; i < graph->n_node; i++) {
+        struct ov_node n = {.graph = graph, .node = openvino_node(graph, i), .group = out->group};
+        const char *why;
+        n.attrs = n.node->attrs;
+        why = openvino_refuses(&n);
+        if (!why && strict && openvino_op_find(n.node->op)->lossy)
+            why = "the library loses NaN or accuracy (BP_OPENVINO_STRICT)";
+        out->reason[i] = why;
+        out->group[i] = !why;
+        if (!why) out->n_group = 1;
+    }
+    return BP_OK;
+}
