@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_openvino_engine.c: tests how the engine of the openvino plugin claims, compiles, runs and
- * saves groups, with the stand-in for the library. */
+ * saves groups, with the stand-in for the library or, by ./dev peers, with OpenVINO itself. */
 #include "engine_kit.h"
 
 #include <dlfcn.h>

@@ -36,6 +36,7 @@ import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
 import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
+import openvino_engine  # noqa: E402
 import ort_provider  # noqa: E402
 import python_package  # noqa: E402
 import real_models  # noqa: E402
@@ -47,7 +48,7 @@ BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer 
            "xpu": ("real-models", bench_xpu), "training": ("training", bench_training),
            "onnxruntime": ("onnxruntime", ort_provider)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onnxruntime": ort_provider, "onednn3": onednn3,
-           "intel-opencl": intel_opencl, "training": bench_training,
+           "intel-opencl": intel_opencl, "openvino": openvino_engine, "training": bench_training,
            "python": python_package, "python-torch": python_package}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}

@@ -183,8 +183,8 @@ class Caller:
         return arrays
 
 
-def ours(path, name, library):
-    caller = Caller(library, path)
+def ours(path, name, library, device="cpu:0"):
+    caller = Caller(library, path, device)
     return [caller.run(inputs) for inputs in values_of(name)]
 
 
@@ -247,9 +247,9 @@ def read_list(folder):
         return parse_list(file.read())
 
 
-def count_model(count, name, state, expected):
+def count_model(count, name, state, expected, peer="real-models"):
     """state: ["right" or a difference for each set of shapes], or the text of a refusal or of a broken process."""
-    where = f"peers/real-models/{name}"
+    where = f"peers/{peer}/{name}"
     refused = isinstance(state, str) and state.startswith("refused: ")
     if expected is None:
         count.fail(f"{where}: tests/peers/{LIST} does not name it")
@@ -269,8 +269,8 @@ def count_model(count, name, state, expected):
             count.fail(f"{where}: {len(state)} of {len(MODELS[name][1])} sets of shapes were compared")
 
 
-def state_of(peer, name):
-    """The state of a model, as count_model takes it."""
+def state_of(peer, name, device="cpu:0", setting=None):
+    """The state of a model on a device, as count_model takes it. setting: of the environment of the library's process."""
     path = next((os.path.join(folder, MODELS[name][0]) for folder in peer.packages()
                  if os.path.exists(os.path.join(folder, MODELS[name][0]))), MODELS[name][0])
     out = {side: os.path.join(peer.folder, f"{name}.{side}.npz") for side in ("ours", "theirs")}
@@ -284,7 +284,7 @@ def state_of(peer, name):
     code, output = peer.call([*script, "theirs", path, name, out["theirs"]], RUN_SECONDS)
     if code:
         return f"ONNX Runtime's process: exit status {code}\n{output}"
-    code, output = peer.call([*script, "ours", path, name, out["ours"], library], RUN_SECONDS)
+    code, output = peer.call([*script, "ours", path, name, out["ours"], library, device], RUN_SECONDS, setting)
     if code:
         line = next((line for line in output.splitlines() if line.startswith("refused: ")), None)
         return line if code == 3 and line else f"the process that calls the library: exit status {code}\n{output}"

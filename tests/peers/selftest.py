@@ -21,6 +21,7 @@ import intel_opencl
 import mutants
 import onednn3
 import onnx_suite
+import openvino_engine
 import ort_provider
 import peers
 import python_package
@@ -259,6 +260,11 @@ def of_plans(lines, code=0):
                        ("a", "b", "c"))
 
 
+def of_engine(lines, code=0):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return counted(openvino_engine.count_tests, "engine", code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines))
+
+
 def of_package(lines, code=0):
     with contextlib.redirect_stdout(io.StringIO()):
         return counted(python_package.count_tap, "package", code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines))
@@ -398,6 +404,13 @@ CHECKS = {
     "plans whose program crashed": lambda: of_plans(["ok - a", "ok - b", "ok - c"], -11) == (0, 1, 0),
     "the library that is named": lambda: [onednn3.names_library(f"cpu:0\n  driver  0.1.0, kernels avx512{more}\n") for more in (
         "", ", libdnnl.so.2.6", ", libdnnl.so.3.2")] == [False, False, True],
+    "OpenVINO that is named": lambda: [openvino_engine.names_library(f"openvino:0\n  driver  {driver}\n", "2026.4.1") for driver in (
+        "OpenVINO 2026.4.1, CPU", "OpenVINO 2026.4.0, CPU", "OpenVINO 2026.4.1, GPU")] == [True, False, False],
+    "tests of OpenVINO": lambda: of_engine(["ok - a", "ok - b"]) == (2, 0, 0),
+    "tests of OpenVINO that fail": lambda: [of_engine(lines, code) for lines, code in (
+        (["ok - a", "not ok - b"], 0), (["ok - a"], -11), ([], 0))] == [(1, 1, 0), (0, 1, 0), (0, 1, 0)],
+    "tests of OpenVINO that are skipped": lambda: [of_engine([f"ok - x::{title} # SKIP why"]) for title in (
+        openvino_engine.STANDIN[0], "a")] == [(0, 0, 0), (0, 1, 0)],
     "tests of the Python package": lambda: of_package(["ok 1 - a", "ok 2 - b"]) == (2, 0, 0),
     "tests of the Python package that fail or are skipped": lambda: of_package(
         ["ok 1 - a", "not ok 2 - b", "ok 3 - c # skip why"], 1) == (1, 2, 0),
