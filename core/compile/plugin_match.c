@@ -242,11 +242,14 @@ static bool search_node(struct search *s, uint32_t k, uint32_t n)
     return false;
 }
 
-static bool node_reads(const struct bp_ir *ir, const struct bp_node *node, uint32_t v)
+/* How many inputs of a node are value v. */
+static uint32_t node_reads(const struct bp_ir *ir, const struct bp_node *node, uint32_t v)
 {
+    uint32_t reads = 0;
+
     for (uint32_t i = 0; i < node->n_in; i++)
-        if (node->in[i] != BP_NO_VALUE && bp_ir_same(ir, node->in[i]) == v) return true;
-    return false;
+        reads += node->in[i] != BP_NO_VALUE && bp_ir_same(ir, node->in[i]) == v;
+    return reads;
 }
 
 /* Tries the node that computes value v, and otherwise skips an optional node. */
@@ -262,12 +265,17 @@ static bool search_producer(struct search *s, uint32_t k, uint32_t v)
            search_next(s, k + 1);
 }
 
+/* Tries the readers of value v: they stand behind its node, and most of them near it. */
 static bool search_readers(struct search *s, uint32_t k, uint32_t v)
 {
+    const struct bp_ir_value *value = &s->ir->value[v];
+    uint32_t n = value->kind == BP_VALUE_RESULT ? value->node : s->ir->first;
     struct bp_plugin_match before = *s->m;
 
-    for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next) {
-        if (!node_reads(s->ir, &s->ir->node[n].call, v)) continue;
+    for (uint32_t left = value->uses; left && n != BP_NO_VALUE; n = s->ir->node[n].next) {
+        uint32_t reads = node_reads(s->ir, &s->ir->node[n].call, v);
+        if (!reads) continue;
+        left -= reads;
         if (search_node(s, k, n)) return true;
         *s->m = before;
     }
