@@ -54,14 +54,22 @@ static void order_add(struct bp_pass_order *order, struct bp_plugin_pattern *p)
     order->n++;
 }
 
+/* Adds the patterns of a plugin. A plugin and its add-ons have no more than there is room for. */
+static void order_add_all(struct bp_pass_order *order, const struct bp_plugin_entry *entry,
+                          bool used)
+{
+    for (uint32_t i = 0; i < entry->n_pattern; i++)
+        if (!used || !entry->pattern[i].reason) order_add(order, &entry->pattern[i]);
+}
+
 void bp_passes_of(const struct bp_device *device, bool used, struct bp_pass_order *out)
 {
     const struct bp_plugin_entry *entry = device->entry;
 
     out->n = bp_pass_count;
     memcpy(out->pass, bp_pass_list, sizeof bp_pass_list);
-    for (uint32_t i = 0; i < entry->n_pattern; i++)
-        if (!used || !entry->pattern[i].reason) order_add(out, &entry->pattern[i]);
+    order_add_all(out, entry, used);
+    for (uint32_t i = 0; i < entry->n_addon; i++) order_add_all(out, entry->addon[i], used);
 }
 
 /* BP_PASSES: "uncompiled" (program_seen.c), "none", or names that begin with "-" for passes to
@@ -77,13 +85,23 @@ static bool is_left_out(const char *setting, const struct bp_pass *pass)
             (bp_setting_has(setting, "-fold", 5) || bp_setting_has(setting, "-fuse", 5)));
 }
 
-/* Whether a name is that of a pattern of another plugin. */
+/* Whether a pass could be a pattern of the plugin, by its name. */
+static bool is_of(const struct bp_plugin_entry *entry, const char *name)
+{
+    size_t own = strlen(entry->plugin.name);
+
+    return !strncmp(name, entry->plugin.name, own) && name[own] == '.';
+}
+
+/* Whether a name is that of a pattern of another plugin than the device's and its add-ons. */
 static bool is_foreign(const struct bp_device *device, const char *name, size_t n)
 {
-    size_t own = strlen(device->entry->plugin.name);
+    const struct bp_plugin_entry *entry = device->entry;
 
-    return memchr(name, '.', n) && (strncmp(name, device->entry->plugin.name, own) ||
-                                    name[own] != '.');
+    if (!memchr(name, '.', n) || is_of(entry, name)) return false;
+    for (uint32_t i = 0; i < entry->n_addon; i++)
+        if (is_of(entry->addon[i], name)) return false;
+    return true;
 }
 
 /* Warns about a name in BP_PASSES that no pass has. */

@@ -4,6 +4,7 @@
  * owner, so that the rows of a device never change while the device is open. A thread that holds
  * the owner's lock takes the lock of an add-on, never the other way round. */
 #include "loader.h"
+#include "patterns.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,6 @@ bool bp_addon_table(struct bp_load *load)
                         : plugin->runtime  ? "runtime"
                         : plugin->ccl      ? "ccl"
                         : plugin->captures ? "captures"
-                        : plugin->passes   ? "passes"
                         : plugin->profiler ? "profiler"
                         : plugin->engines  ? "engines"
                                            : NULL;
@@ -43,10 +43,10 @@ bool bp_addon_table(struct bp_load *load)
                          "an add-on has no devices: expected %s to be NULL beside adds_to, got a "
                          "value; leave one of them out",
                          stray);
-    if (!plugin->kernels)
+    if (!plugin->kernels && !plugin->passes)
         return bp_broken(&load->why, addon_library(load),
-                         "an add-on without kernels brings nothing: expected kernels, got NULL; "
-                         "fill it in");
+                         "an add-on without kernels and passes brings nothing: expected one of "
+                         "them, got NULL; fill it in");
     if (plugin->stream_type) return true;
     return bp_broken(&load->why, addon_library(load),
                      "an add-on is built for streams of one type: expected stream_type, got NULL; "
@@ -95,6 +95,21 @@ bool bp_addon_fits(struct bp_load *load)
                          entry->plugin.name);
     }
     return true;
+}
+
+bool bp_addon_patterns(struct bp_load *load)
+{
+    struct bp_plugin_entry *owner = load->owner;
+    uint32_t n = load->entry->n_pattern, before;
+
+    if (!bp_addon_is(load->entry) || !n) return true;
+    before = owner->n_pattern;
+    for (uint32_t i = 0; i < owner->n_addon; i++) before += owner->addon[i]->n_pattern;
+    if (before + n <= BP_PLUGIN_PATTERNS) return true;
+    return bp_broken(&load->why, addon_library(load),
+                     "too many patterns: plugin %s and its add-ons have %u already, expected at "
+                     "most %d with those of this add-on, got %u more; use fewer add-ons",
+                     owner->plugin.name, before, BP_PLUGIN_PATTERNS, n);
 }
 
 static bool addons_resize(void *list, size_t count, size_t size)

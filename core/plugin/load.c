@@ -347,6 +347,7 @@ enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plu
         {BP_STEP_VERSION, bp_addon_fits},
         {BP_STEP_VERSION, bp_table_operators},
         {BP_STEP_VERSION, bp_table_passes},
+        {BP_STEP_VERSION, bp_addon_patterns},
         {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, load_check_rows},

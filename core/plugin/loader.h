@@ -151,11 +151,13 @@ enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plu
  * kind and appends their rows to the plugin's. bp_addon_load: loads an add-on by loading its owner;
  * the caller holds no lock. bp_addon_table: checks the members of struct bp_plugin that an add-on
  * may not have. bp_addon_fits: a step of loading an add-on: whether it was built for the streams of
- * its owner, and no row has the name of another one. */
+ * its owner, and no row has the name of another one. bp_addon_patterns: whether the compiler has
+ * room for its patterns beside those of its owner. */
 bool bp_addons_load(struct bp_load *load);
 enum bp_status bp_addon_load(struct bp_plugin_entry *entry);
 bool bp_addon_table(struct bp_load *load);
 bool bp_addon_fits(struct bp_load *load);
+bool bp_addon_patterns(struct bp_load *load);
 bool bp_stream_type_is_valid(const char *text);
 static inline bool bp_addon_is(const struct bp_plugin_entry *entry)
 {

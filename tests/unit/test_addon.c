@@ -260,6 +260,69 @@ Test(addon, the_template_computes_its_operator_and_gradient)
     fixture_finish(&f);
 }
 
+/* Records x + sqrt(x x + 9), halved, in a graph of one output. */
+static struct bp_graph *addon_spelled(struct fixture *f)
+{
+    struct bp_scale_attrs nine = {.size = sizeof nine, .factor = 1, .bias = 9},
+                          half = {.size = sizeof half, .factor = 0.5};
+    struct bp_tensor *x, *t[5] = {NULL};
+    struct bp_scope *scope;
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(f->core, &graph));
+    scope = bp_graph_scope(graph);
+    OK(bp_graph_input(graph, "x", BP_F32, 1, (int64_t[]){2}, &x));
+    OK(bp_op_mul(scope, x, x, &t[0]));
+    OK(addon_call(scope, "scale", t[0], &nine, &t[1], 1));
+    OK(bp_op_sqrt(scope, t[1], &t[2]));
+    OK(bp_op_add(scope, x, t[2], &t[3]));
+    OK(addon_call(scope, "scale", t[3], &half, &t[4], 1));
+    OK(bp_graph_output(graph, t[4], "y"));
+    for (int i = 0; i < 5; i++) bp_tensor_destroy(t[i]);
+    bp_tensor_destroy(x);
+    return graph;
+}
+
+/* How many nodes the pass replaced in a program; -1: there is no such pass. */
+static int addon_changes(struct bp_program *program, const char *name)
+{
+    struct bp_pass_result r = {.size = sizeof r};
+
+    for (uint32_t i = 0; bp_program_pass(program, i, &r) == BP_OK; i++)
+        if (!strcmp(r.name, name)) return (int)r.changes;
+    return -1;
+}
+
+Test(addon, a_pattern_replaces_nodes_of_programs_for_the_owner)
+{
+    struct fixture f = {.core = kit_core(&addon_log, TEMPLATE_ADDON, NULL)};
+    struct bp_tensor *x, *y = NULL;
+    struct bp_program *program;
+    struct bp_graph *graph;
+
+    OK(bp_device_create(f.core, "cpu", &f.device));
+    OK(bp_stream_create(f.device, &f.stream));
+    f.scope = bp_stream_scope(f.stream);
+    graph = addon_spelled(&f);
+    OK(bp_program_create(graph, f.device, &program));
+    x = addon_floats(&f, 2, (float[]){0, 4});
+    OK(bp_program_run(program, f.stream, &x, 1, &y, 1));
+    addon_expect(&f, y, 2, (float[]){1.5f, 4.5f});
+    cr_expect_gt(addon_changes(program, "addon.square_plus"), 0);
+    bp_program_destroy(program);
+    bp_graph_destroy(graph);
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+    f = fixture_init();
+    graph = addon_spelled(&f);
+    OK(bp_program_create(graph, f.device, &program));
+    OK(bp_program_compile(program));
+    cr_expect_eq(addon_changes(program, "addon.square_plus"), -1);
+    bp_program_destroy(program);
+    bp_graph_destroy(graph);
+    fixture_finish(&f);
+}
+
 /* ---- the order of creation and destruction ---- */
 
 static char order[1024];
@@ -304,7 +367,7 @@ static const struct {
     {"a_abi", BP_PLUGIN_BROKEN, {"of another plugin ABI"}},
     {"a_kind", BP_PLUGIN_BROKEN, {"expected kind to be NULL beside adds_to"}},
     {"a_runtime", BP_PLUGIN_BROKEN, {"expected runtime to be NULL beside adds_to"}},
-    {"a_empty", BP_PLUGIN_BROKEN, {"an add-on without kernels brings nothing"}},
+    {"a_empty", BP_PLUGIN_BROKEN, {"an add-on without kernels and passes brings nothing"}},
     {"a_stream", BP_PLUGIN_BROKEN, {"expected stream_type, got NULL"}},
     {"a_bad_stream", BP_PLUGIN_BROKEN, {"its stream_type cannot be used", "got \"cpu\""}},
     {"a_other_stream", BP_PLUGIN_BROKEN, {"plugin cpu ", "expected \"cpu/1\", got \"cpu/0\""}},

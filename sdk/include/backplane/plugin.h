@@ -115,15 +115,15 @@ struct bp_engines;
 /* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
  * required.
  *
- * An add-on is a plugin without devices: it brings operators and kernel rows for the devices of
- * another plugin, its owner. An add-on sets adds_to, stream_type and kernels; its kind
- * and its other interfaces are NULL. The core loads an add-on together with its owner: after the
- * owner's create, and before any device of the owner is opened. An add-on that cannot be used is
- * left out, and the owner works without it. The rows of an add-on take part in the selection by
- * priority like the owner's rows, which come first among equal priorities. Their callbacks get the
- * add-on's self; streams, memory handles and addresses are the owner's. All work has ended, and all
- * plans of the add-on are destroyed, before the add-on's destroy is called; the owner's destroy
- * comes after it. */
+ * An add-on is a plugin without devices: it brings operators, kernel rows and passes for devices
+ * of another plugin, its owner. An add-on sets adds_to, stream_type, and kernels, passes or both;
+ * its kind and its other interfaces are NULL. The core loads an add-on together with its owner:
+ * after the owner's create, and before any device of the owner is opened. An add-on that cannot be
+ * used is left out, and the owner works without it. The rows of an add-on take part in the
+ * selection by priority like the owner's rows, which come first among equal priorities. Their
+ * callbacks get the add-on's self; streams, memory handles and addresses are the owner's. All work
+ * has ended, and all plans of the add-on are destroyed, before the add-on's destroy is called; the
+ * owner's destroy comes after it. */
 struct bp_plugin { /* table */
     size_t size;
     uint32_t abi_major, abi_minor; /* BP_ABI_MAJOR, BP_ABI_MINOR of the headers it was built with */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addon.c: is a complete add-on, to be copied: a plugin without a device, which brings an operator
- * with its gradient, and a kernel row for the cpu plugin of Backplane.
+ * with its gradient, a kernel row for the cpu plugin of Backplane, and a pass.
  *
  * addon.SquarePlus is a smooth relu: y = (x + sqrt(x x + b)) / 2. Its decomposition runs on every
  * device and for every float; the kernel row runs f32 on the cpu. */
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
+#include <backplane/passes.h>
 #include <backplane/plugin.h>
 #include <math.h>
 #include <stddef.h>
@@ -94,6 +95,34 @@ static const struct bp_kernels kernels = {
     .rule = rules, .rule_count = 1, .rule_stride = sizeof *rules,
 };
 
+/* ---- the pass: programs that compute x + sqrt(x x + b), halved, call the operator ---- */
+
+/* Values: 0 is x, 1 x x, 2 that plus b, 3 its root, 4 the sum, 5 the result. */
+static const struct bp_want_value values[6] = {{.dtypes = BP_M(F32)}};
+static const struct bp_want_attr any_bias = {.name = "bias", .test = BP_TEST_ANY};
+static const struct bp_want_attr half = {.name = "factor", .test = BP_TEST_IS, .value = 0.5};
+static const struct bp_want_node find[] = {
+    {.op = "mul", .in = (const int16_t[]){0, 0}, .n_in = 2, .out = (const int16_t[]){1},
+     .n_out = 1},
+    {.op = "scale", .in = (const int16_t[]){1}, .n_in = 1, .out = (const int16_t[]){2}, .n_out = 1,
+     .attr = &any_bias, .n_attr = 1, .attr_stride = sizeof any_bias},
+    {.op = "sqrt", .in = (const int16_t[]){2}, .n_in = 1, .out = (const int16_t[]){3}, .n_out = 1},
+    {.op = "add", .in = (const int16_t[]){0, 3}, .n_in = 2, .out = (const int16_t[]){4},
+     .n_out = 1},
+    {.op = "scale", .in = (const int16_t[]){4}, .n_in = 1, .out = (const int16_t[]){5}, .n_out = 1,
+     .attr = &half, .n_attr = 1, .attr_stride = sizeof half},
+};
+static const struct bp_give_attr b = {.name = "b", .from = BP_GIVE_ATTR, .other = "bias", .of = 1};
+static const struct bp_give_node give = {
+    .op = "addon.SquarePlus", .in = (const int16_t[]){0}, .n_in = 1, .out = (const int16_t[]){5},
+    .n_out = 1, .attr = &b, .n_attr = 1, .attr_stride = sizeof b};
+static const struct bp_pattern pattern = {
+    .name = "square_plus", .priority = 98, .value = values, .n_value = 6,
+    .value_stride = sizeof *values, .node = find, .n_node = 5, .node_stride = sizeof *find,
+    .give = &give, .n_give = 1, .give_stride = sizeof give, .out = (const int16_t[]){5},
+    .n_out = 1};
+static const struct bp_passes passes = {sizeof passes, &pattern, 1, sizeof pattern};
+
 /* ---- the instance ---- */
 
 static enum bp_status addon_create(const struct bp_host *host, void **out_self)
@@ -117,7 +146,7 @@ static const struct bp_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
     .name = "addon", .version = "0.1.0", .create = addon_create, .destroy = addon_destroy,
-    .kernels = &kernels, .adds_to = "cpu", .stream_type = "cpu/1",
+    .kernels = &kernels, .passes = &passes, .adds_to = "cpu", .stream_type = "cpu/1",
 };
 
 const struct bp_plugin *bp_plugin_get(void)
