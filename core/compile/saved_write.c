@@ -2,6 +2,8 @@
 /* saved_write.c: writes the representation of a compiled graph (saved.h). */
 #include "saved.h"
 
+#include "engine.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,15 +291,21 @@ static enum bp_status saving_init(struct saving *s)
     return BP_OK;
 }
 
+/* A file would have the kernels for groups that no engine could compile this time. */
+static enum bp_status saving_check(const struct bp_ir *ir)
+{
+    if (!ir->engines || (!ir->engines->n_group && !ir->engines->failure)) return BP_OK;
+    return bp_error(BP_ERR_UNSUPPORTED, "an engine has claimed a part of it, which is compiled in "
+                                        "each process");
+}
+
 enum bp_status bp_saved_write(const struct bp_schedule *schedule, const struct bp_graph *graph,
                               struct bp_kept_writer *w)
 {
     struct saving s = {.schedule = schedule, .ir = schedule->ir, .graph = graph, .w = w};
-    enum bp_status status = schedule->n_engine
-                                ? bp_error(BP_ERR_UNSUPPORTED, "an engine has compiled a part of "
-                                                               "it, which no file can have yet")
-                                : saving_init(&s);
+    enum bp_status status = saving_check(schedule->ir);
 
+    if (status == BP_OK) status = saving_init(&s);
     if (status == BP_OK) status = write_contents(&s);
     if (status == BP_OK) status = write_nodes(&s);
     if (status == BP_OK) status = write_ends(&s);

@@ -107,15 +107,17 @@ void bp_program_keep(struct bp_program *p)
 {
     char *before, path[BP_KEPT_PATH];
     struct bp_digest key;
+    enum bp_status status;
 
     if (!p->cache) return;
     before = strdup(bp_error_message());
     key = kept_key(p);
     kept_path(p, key, path);
-    if (kept_save(p, path, key)) {
+    status = kept_save(p, path, key);
+    if (status) {
         snprintf(p->cached, sizeof p->cached, "not saved: %s", bp_error_message());
-        bp_core_log(p->device->core, BP_LOG_WARN, "%s: a program is %s", p->device->name,
-                    p->cached);
+        bp_core_log(p->device->core, status == BP_ERR_UNSUPPORTED ? BP_LOG_INFO : BP_LOG_WARN,
+                    "%s: a program is %s", p->device->name, p->cached);
     } else {
         char why[400];
         snprintf(why, sizeof why, "%.390s", p->cached);

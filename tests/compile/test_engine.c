@@ -347,11 +347,15 @@ Test(engine, eight_threads_without_contexts)
 
 /* ---- what cannot be kept ---- */
 
+/* A program whose group failed would never be given to the engine again. */
 Test(engine, a_program_with_a_group_is_not_saved)
 {
-    struct compiled c = compiled_of("", CHAIN);
+    static const char *const words[] = {"", "compile=fails", "claim=fails"};
 
-    FAILS(BP_ERR_UNSUPPORTED, "an engine has compiled a part",
-          bp_program_save(c.program, "/tmp/bp-engine.program"));
-    compiled_finish(&c);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct compiled c = compiled_of(words[i], CHAIN);
+        FAILS(BP_ERR_UNSUPPORTED, "an engine has claimed a part",
+              bp_program_save(c.program, "/tmp/bp-engine.program"));
+        compiled_finish(&c);
+    }
 }
