@@ -178,7 +178,7 @@ bool bp_plan_is_dead_end(enum bp_status status)
 
 void bp_plan_rewind(struct bp_prepared *p, struct bp_plan_mark to)
 {
-    while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
+    while (p->n_step > to.n_step) bp_step_finish(&p->step[--p->n_step]);
     while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
 }
 

@@ -135,7 +135,7 @@ enum bp_status bp_prepared_make_empty(const struct bp_invocation *inv,
                                       struct bp_prepared **out_prepared);
 enum bp_status bp_prepared_count_plans(struct bp_prepared *prepared);
 /* prepared_info.c: frees the parts that a step owns. */
-void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
+void bp_step_finish(struct bp_step *step);
 
 /* Drops a reference. The last one frees the call when its launches have ended; it never blocks. */
 void bp_prepared_release(struct bp_prepared *prepared);

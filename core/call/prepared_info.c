@@ -5,13 +5,10 @@
 
 #include <stdlib.h>
 
-void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
+void bp_step_finish(struct bp_step *step)
 {
-    struct bp_plugin_entry *entry = p->device->entry;
-
     if (step->plan.plan && step->kernel->plan_destroy)
-        step->kernel->plan_destroy(bp_kernel_plugin(entry, step->kernel)->self,
-                                   bp_kernel_registered(entry, step->kernel), step->plan.plan);
+        step->kernel->plan_destroy(step->launch.self, step->launch.kernel, step->plan.plan);
     if (step->fallback) bp_prepared_release(step->fallback);
     free(step->transform);
     free(step->attrs);
@@ -21,7 +18,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
 void bp_prepared_free(struct bp_prepared *p)
 {
     if (p->counted) bp_memory_plan_release(p->device, p->counted);
-    for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(p, &p->step[i]);
+    for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(&p->step[i]);
     for (uint32_t i = 0; i < p->n_temp; i++) free(p->temp[i]);
     if (p->step != &p->first) free(p->step);
     free(p->temp);

@@ -73,13 +73,13 @@ static inline const struct bp_kernel *bp_kernel_registered(const struct bp_plugi
 }
 
 /* Returns the plugin that brought a kernel row: the entry itself or one of its add-ons. kernel: a
- * copy in the entry. */
+ * copy in the entry, or the row of a group that an engine of the entry has compiled. */
 static inline struct bp_plugin_entry *bp_kernel_plugin(struct bp_plugin_entry *entry,
                                                        const struct bp_kernel *kernel)
 {
-    size_t i = (size_t)(kernel - entry->kernel);
+    uintptr_t i = ((uintptr_t)kernel - (uintptr_t)entry->kernel) / sizeof *kernel;
 
-    return i < entry->n_own ? entry : entry->kernel_from[i - entry->n_own];
+    return i < entry->n_own || i >= entry->n_kernel ? entry : entry->kernel_from[i - entry->n_own];
 }
 
 /* search.c: fills core->entry from all manifests of the search path. A broken manifest becomes a

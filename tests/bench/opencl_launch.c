@@ -108,7 +108,7 @@ static cl_device_id opencl_launch_find(struct direct *d, const char *name)
 
 static void direct_init(struct direct *d, const char *name)
 {
-    const struct xpu_source *source = &xpu_source[FAMILY_scale];
+    const struct portable_source *source = &xpu_source[FAMILY_scale];
     cl_device_id id;
     cl_context context;
     cl_program program;
