@@ -145,35 +145,6 @@ static enum bp_status check_take_inputs(struct bp_invocation *inv, const struct 
     return BP_OK;
 }
 
-/* Sets where each declared output begins in the flat list; a variadic output has n tensors. */
-static void place_outputs(struct bp_invocation *inv, uint32_t n)
-{
-    const struct bp_opinfo *op = &inv->row->info;
-
-    inv->n_out = 0;
-    for (uint32_t port = 0; port < op->n_out; port++) {
-        uint32_t end = inv->n_out + (bp_port_varies(&op->out[port]) ? n : 1);
-        inv->out_at[port] = (uint16_t)inv->n_out;
-        for (; inv->n_out < end; inv->n_out++) {
-            inv->out[inv->n_out] = (struct bp_type){.dtype = inv->dtype[op->out[port].var]};
-            inv->given[inv->n_out] = NULL;
-        }
-    }
-    inv->out_at[op->n_out] = (uint16_t)inv->n_out;
-}
-
-enum bp_status bp_invocation_count(struct bp_invocation *inv, int64_t n)
-{
-    const struct bp_opinfo *op = &inv->row->info;
-    int64_t most = BP_FLAT_MAX - op->n_out + 1;
-
-    if (n < 0 || n > most)
-        return bp_error(BP_ERR_INVALID, "%s: it has %" PRId64 " outputs, expected at most %" PRId64,
-                        op->name, n, most);
-    place_outputs(inv, (uint32_t)n);
-    return BP_OK;
-}
-
 const uint8_t bp_want_all[1] = {1};
 
 /* Whether an output updates an optional input that is absent. */
@@ -285,7 +256,7 @@ enum bp_status bp_invocation_init_row(struct bp_invocation *inv, const struct bp
     memset(inv->dtype, 0, sizeof inv->dtype);
     TRY(check_kernel(inv));
     TRY(check_take_inputs(inv, call));
-    place_outputs(inv, 0);
+    TRY(bp_invocation_count(inv, 0));
     if (!inv->row->varies) TRY(take_wants(inv, want, n_want)); /* otherwise after inference */
     TRY(bp_attrs_copy(&inv->row->info, call->attrs, &inv->attrs));
     status = check_infer(inv);

@@ -124,7 +124,7 @@ static enum bp_status rule_infer(const struct bp_opdef *row, struct bp_scope *sc
     return bp_invocation_init_row(out_inv, row, device, graph, &call, bp_want_all, 0);
 }
 
-static enum bp_status rule_decompose(struct bp_decomposition *e, const struct bp_invocation *inv)
+static enum bp_status rule_expand(struct bp_decomposition *e, const struct bp_invocation *inv)
 {
     struct rule_run r = {bp_compose_begin(e->scope), e->row, "decompose"};
     struct bp_tensor *result[BP_PORT_MAX] = {NULL};
@@ -143,14 +143,14 @@ static enum bp_status rule_decompose(struct bp_decomposition *e, const struct bp
     return bp_compose_end(&r.c);
 }
 
-enum bp_status bp_plugin_op_decompose(struct bp_decomposition *expansion)
+static enum bp_status rule_decompose(struct bp_decomposition *expansion)
 {
     struct bp_decomposition *e = expansion;
     struct bp_invocation inv;
     enum bp_status status;
 
     TRY(rule_infer(e->row, e->scope, e->in, e->n_in, e->attrs, &inv));
-    status = rule_decompose(e, &inv);
+    status = rule_expand(e, &inv);
     bp_invocation_finish(&inv);
     return status;
 }
@@ -177,7 +177,7 @@ static enum bp_status rule_gradient(struct bp_grad *g, const struct bp_invocatio
     return bp_compose_end(&r.c);
 }
 
-enum bp_status bp_plugin_op_grad(struct bp_grad *grad)
+static enum bp_status rule_grad(struct bp_grad *grad)
 {
     struct bp_invocation inv;
     enum bp_status status;
@@ -186,4 +186,11 @@ enum bp_status bp_plugin_op_grad(struct bp_grad *grad)
     status = rule_gradient(grad, &inv);
     bp_invocation_finish(&inv);
     return status;
+}
+
+void bp_plugin_rules_init(void)
+{
+    static const struct bp_rule_functions functions = {rule_decompose, rule_grad};
+
+    bp_plugin_op_init(&functions);
 }

@@ -146,13 +146,14 @@ static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry 
 /* Loads one add-on for its owner. An add-on that was loaded before joins again: the owner's loading
  * had been undone, because memory ran out. BP_ERR_MEMORY is the only failure that concerns the
  * owner. */
-static enum bp_status addons_join(struct bp_plugin_entry *owner, struct bp_plugin_entry *addon)
+static enum bp_status addons_join(const struct bp_load *load, struct bp_plugin_entry *addon)
 {
+    struct bp_plugin_entry *owner = load->entry;
     enum bp_status status = BP_OK;
 
     pthread_mutex_lock(&addon->lock);
     if (addon->state == BP_PLUGIN_UNPROBED) {
-        status = bp_plugin_load_entry(addon, owner);
+        status = load->load_addon(addon, owner);
         if (status == BP_OK) {
             addon->owner = owner;
             bp_exit_reregister((const void *)(uintptr_t)addon->plugin.create);
@@ -197,7 +198,7 @@ bool bp_addons_load(struct bp_load *load)
     if (bp_addon_is(entry)) return true;
     if (!addons_find(entry->core, entry->plugin.kind, &list, &n))
         return bp_no_memory(&load->why, addon_library(load));
-    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = addons_join(entry, list[i]);
+    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = addons_join(load, list[i]);
     free(list);
     return status == BP_OK || bp_no_memory(&load->why, addon_library(load));
 }
@@ -247,7 +248,8 @@ static struct bp_plugin_entry *addon_next_owner(struct bp_plugin_entry *entry,
     return best;
 }
 
-enum bp_status bp_addon_load(struct bp_plugin_entry *entry)
+enum bp_status bp_addon_load(struct bp_plugin_entry *entry,
+                             enum bp_status (*load)(struct bp_plugin_entry *owner))
 {
     struct bp_plugin_entry *owner = addon_next_owner(entry, NULL), *next = owner;
     enum bp_status status = BP_ERR_NOT_FOUND;
@@ -260,7 +262,7 @@ enum bp_status bp_addon_load(struct bp_plugin_entry *entry)
                         entry->manifest.library, entry->manifest.adds_to);
     while (next && status != BP_OK && status != BP_ERR_MEMORY) {
         owner = next;
-        status = bp_plugin_load(owner);
+        status = load(owner);
         next = addon_next_owner(entry, owner);
     }
     if (status == BP_ERR_MEMORY) return status;

@@ -325,7 +325,7 @@ static bool load_run_check(struct bp_load *load, enum bp_plugin_step step,
 
 /* Loads the entry step by step. If host memory runs out, the entry stays as it was, so that a later
  * call loads it again. So does an add-on whose owner is not known yet. */
-enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner)
+static enum bp_status load_entry(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner)
 {
     static const struct {
         enum bp_plugin_step step;
@@ -354,7 +354,7 @@ enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plu
         {BP_STEP_DEVICES, bp_addons_load},
         {BP_STEP_DEVICES, load_sort_rows},
     };
-    struct bp_load load = {.entry = entry, .owner = owner};
+    struct bp_load load = {.entry = entry, .owner = owner, .load_addon = load_entry};
     bool good = true;
 
     for (size_t i = 0; good && i < sizeof checks / sizeof *checks; i++) {
@@ -389,7 +389,7 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
         /* Messages that plugins write before a success are no failure of this call: the previous
          * message is restored. */
         message = strdup(bp_error_message());
-        status = bp_plugin_load_entry(entry, NULL);
+        status = load_entry(entry, NULL);
         if (status == BP_OK && message) bp_error_write("%s", message);
         free(message);
         if (status == BP_OK && entry->plugin.create)
@@ -397,7 +397,7 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
     }
     is_addon = entry->state == BP_PLUGIN_UNPROBED && entry->manifest.adds_to;
     pthread_mutex_unlock(&entry->lock);
-    if (is_addon) status = bp_addon_load(entry);
+    if (is_addon) status = bp_addon_load(entry, bp_plugin_load);
     bp_process_busy_end();
     if (status == BP_ERR_MEMORY || status == BP_ERR_NOT_FOUND) return status;
     return status ? bp_error(status, "%s", entry->reason) : BP_OK;

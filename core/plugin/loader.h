@@ -129,6 +129,10 @@ struct bp_load {
     bool postponed;                /* an add-on that was loaded by its path: the steps continue when
                                       its owner is loaded */
     struct bp_refusal why;
+
+    /* Takes an add-on through the steps of loading, for its owner. The caller holds the add-on's
+     * lock. */
+    enum bp_status (*load_addon)(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner);
 };
 
 /* table.c: the steps that check the plugin's tables and copy them to the entry. */
@@ -143,18 +147,15 @@ bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
 bool bp_table_passes(struct bp_load *load); /* a pattern that is wrong is not used */
 
-/* load.c: takes an add-on through the steps of loading, for its owner. The caller holds the
- * add-on's lock. */
-enum bp_status bp_plugin_load_entry(struct bp_plugin_entry *entry, struct bp_plugin_entry *owner);
-
 /* addon.c. bp_addons_load: a step of loading each plugin with devices: loads the add-ons of its
- * kind and appends their rows to the plugin's. bp_addon_load: loads an add-on by loading its owner;
- * the caller holds no lock. bp_addon_table: checks the members of struct bp_plugin that an add-on
- * may not have. bp_addon_fits: a step of loading an add-on: whether it was built for the streams of
- * its owner, and no row has the name of another one. bp_addon_patterns: whether the compiler has
- * room for its patterns beside those of its owner. */
+ * kind and appends their rows to the plugin's. bp_addon_load: loads an add-on by loading its owner
+ * with `load`; the caller holds no lock. bp_addon_table: checks the members of struct bp_plugin
+ * that an add-on may not have. bp_addon_fits: a step of loading an add-on: whether it was built for
+ * the streams of its owner, and no row has the name of another one. bp_addon_patterns: whether the
+ * compiler has room for its patterns beside those of its owner. */
 bool bp_addons_load(struct bp_load *load);
-enum bp_status bp_addon_load(struct bp_plugin_entry *entry);
+enum bp_status bp_addon_load(struct bp_plugin_entry *entry,
+                             enum bp_status (*load)(struct bp_plugin_entry *owner));
 bool bp_addon_table(struct bp_load *load);
 bool bp_addon_fits(struct bp_load *load);
 bool bp_addon_patterns(struct bp_load *load);

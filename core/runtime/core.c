@@ -231,6 +231,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     }
     pthread_once(&seeded, core_seed);
     bp_opdefs_init();
+    bp_plugin_rules_init();
     if (options) status = core_set_options(core, options);
     bp_core_read_log_level(core);
     bp_core_check_variables(core);

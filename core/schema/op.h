@@ -72,9 +72,14 @@ const char *bp_plugin_op_add(const struct bp_operator *op, const struct bp_op_ru
 /* Returns the rules of an operator of a plugin. */
 const struct bp_op_rules *bp_plugin_op_rules(const struct bp_opdef *row);
 
-/* plugin_rule.c: run a plugin's rules as rules of the core. */
-enum bp_status bp_plugin_op_decompose(struct bp_decomposition *expansion);
-enum bp_status bp_plugin_op_grad(struct bp_grad *grad);
+/* The functions that run a plugin's rules as rules of the core. The core sets them before it loads
+ * a plugin; functions: constant data. */
+struct bp_rule_functions {
+    enum bp_status (*decompose)(struct bp_decomposition *expansion);
+    enum bp_status (*grad)(struct bp_grad *grad);
+};
+void bp_plugin_op_init(const struct bp_rule_functions *functions);
+void bp_plugin_rules_init(void); /* plugin_rule.c: sets those of the core */
 
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
 void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);
@@ -174,9 +179,9 @@ static inline bool bp_invocation_wants(const struct bp_invocation *inv, uint32_t
     return inv->want >> bp_out_port(inv->row, inv->out_at, i) & 1;
 }
 
-/* check.c: called by an inference rule: the variadic output has n tensors, whose types the rule
- * fills afterwards. Their dtype is set already, like that of other outputs, if an input binds their
- * type variable. */
+/* invocation.c: called by an inference rule: the variadic output has n tensors, whose types the
+ * rule fills afterwards. Their dtype is set already, like that of other outputs, if an input binds
+ * their type variable. */
 enum bp_status bp_invocation_count(struct bp_invocation *inv, int64_t n);
 
 /* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. want: n_want

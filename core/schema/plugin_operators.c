@@ -19,7 +19,13 @@ struct custom {
 enum { LONGEST_NAME = 128, ATTRS_MAX = 8 * 64 /* bytes: key_words has one bit for each 8 */ };
 
 static _Atomic(struct custom *) list;
+static _Atomic(const struct bp_rule_functions *) rule_functions;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add operators */
+
+void bp_plugin_op_init(const struct bp_rule_functions *functions)
+{
+    atomic_store(&rule_functions, functions);
+}
 
 const struct bp_opdef *bp_plugin_op_find(const char *name)
 {
@@ -199,8 +205,8 @@ static const char *plugin_op_add(const struct bp_operator *op, const struct bp_o
     c->row = (struct bp_opdef){.info = op->info, .infer = plugin_op_infer};
     c->infer = op->infer;
     if (rules) c->rules = *rules;
-    if (c->rules.decompose) c->row.decompose = bp_plugin_op_decompose;
-    if (c->rules.gradient) c->row.grad = bp_plugin_op_grad;
+    if (c->rules.decompose) c->row.decompose = atomic_load(&rule_functions)->decompose;
+    if (c->rules.gradient) c->row.grad = atomic_load(&rule_functions)->grad;
     if (op->info.n_attr) memcpy(c->attr, op->info.attr, op->info.n_attr * sizeof *c->attr);
     c->row.info.attr = c->attr;
     bp_opdef_derive(&c->row, c->attr);
