@@ -66,6 +66,29 @@ static bool read_there(int pid, const void *there, void *to, size_t bytes)
     return good;
 }
 
+/* Reads memory of this process, unless its rank has ended an aborted call, after which it may free
+ * the memory. */
+static bool read_here(struct sim_nccl *comm, int rank, const void *there, void *to, size_t bytes)
+{
+    struct sim_nccl_rank *of = &comm->shared->rank[rank];
+    bool is_there;
+
+    atomic_fetch_add(&of->readers, 1);
+    is_there = !atomic_load(&of->gone);
+    if (is_there) memmove(to, there, bytes);
+    atomic_fetch_sub(&of->readers, 1);
+    return is_there;
+}
+
+/* Ends an aborted call when no rank of this process reads this rank's buffers any more. */
+static void exchange_leave(struct sim_nccl *comm)
+{
+    struct sim_nccl_rank *own = &comm->shared->rank[comm->rank];
+
+    atomic_store(&own->gone, true);
+    while (atomic_load(&own->readers)) usleep(20);
+}
+
 static bool exchange_fetch(struct sim_nccl *comm, int rank, const struct sim_nccl_buffer *from,
                            uint64_t offset, void *to, size_t bytes)
 {
@@ -75,10 +98,7 @@ static bool exchange_fetch(struct sim_nccl *comm, int rank, const struct sim_ncc
     if (!bytes) return true;
     if (offset + bytes > from->bytes)
         return exchange_hang(comm, 0); /* ranks with different counts */
-    if (pid == getpid()) {
-        memmove(to, there, bytes);
-        return true;
-    }
+    if (pid == getpid()) return read_here(comm, rank, there, to, bytes) || exchange_hang(comm, 0);
     return read_there(pid, there, to, bytes) || exchange_hang(comm, SIM_NCCL_REMOTE);
 }
 
@@ -288,6 +308,7 @@ static int exchange_run(struct sim_nccl_work *work)
     pthread_mutex_unlock(&sim.lock);
     if (work->op->call >= SIM_NCCL_SEND) exchange_pairs(comm, work->op, work->n);
     else exchange_collective(comm, work->op, work->op->src, work->op->dst);
+    if (atomic_load(&comm->aborted)) exchange_leave(comm);
     pthread_mutex_lock(&sim.lock);
     return 0;
 }

@@ -22,6 +22,8 @@ struct sim_nccl_shared {
         _Atomic int pid;
         _Atomic uint64_t begun, ended; /* number of collective calls */
         struct sim_nccl_buffer src;    /* the source buffer of the call that has begun */
+        _Atomic uint32_t readers;      /* ranks of its process that are reading its buffers */
+        _Atomic bool gone;             /* it has ended a call that was aborted */
     } rank[SIM_NCCL_RANKS];
     struct sim_nccl_pair {
         _Atomic uint64_t sent, taken;
