@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 char error_text[65536], log_text[65536];
-int host_live, host_doomed, unmet;
+_Atomic int host_live;
+int host_doomed, unmet;
 static int cases, failed;
 
 void expect_no_error(void)

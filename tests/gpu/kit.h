@@ -36,7 +36,8 @@ void expect_no_error(void);
 
 /* The host's memory: the number of live allocations, and the number of the allocation that will
  * fail (counted from now on; 0: none). */
-extern int host_live, host_doomed;
+extern _Atomic int host_live;
+extern int host_doomed;
 const struct bp_host *host(void);
 
 /* Loads the plugin; returns NULL and reports a message if it cannot be loaded. */
