@@ -100,7 +100,7 @@ static struct ort_status *peer_device(struct ort_ep_factory *factory,
 {
     (void)factory, (void)hardware, (void)options;
     cr_assert(n_made < 16);
-    snprintf(made[n_made].name, sizeof made[n_made].name, "%s", facts->device);
+    snprintf(made[n_made].name, sizeof made[n_made].name, "%s", facts ? facts->device : "");
     *out = &made[n_made++];
     return NULL;
 }
