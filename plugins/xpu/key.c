@@ -4,7 +4,6 @@
 #include "sources.h"
 #include "xpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void append_device(struct program_key *key, const struct xpu_device *d, cl_device_info what)
@@ -46,15 +45,6 @@ static void append_uuid(struct program_key *key, const struct xpu_device *d)
                                         "%02x", uuid[i]);
 }
 
-/* Appends the flags that PoCL adds to all options: with -cl-opt-disable kernels are up to eight
- * times slower. */
-static void append_environment(struct program_key *key)
-{
-    const char *flags = secure_getenv("POCL_EXTRA_BUILD_FLAGS");
-
-    if (flags && *flags) program_key_add(key, flags, strlen(flags));
-}
-
 struct program_key xpu_cache_key(const struct xpu_device *d, const struct portable_source *source,
                              const char *options)
 {
@@ -73,6 +63,5 @@ struct program_key xpu_cache_key(const struct xpu_device *d, const struct portab
     append_platform(&key, d, CL_PLATFORM_NAME);
     append_platform(&key, d, CL_PLATFORM_VERSION);
     append_uuid(&key, d);
-    append_environment(&key);
     return key;
 }

@@ -172,16 +172,6 @@ def programs_are_kept_and_found_again(folder):
     assert kept == {path: os.stat(path).st_mtime_ns for path in files(env)}, "compiled again"
 
 
-@test
-def other_flags_of_the_driver_are_other_programs(folder):
-    """PoCL adds these flags to all options, so programs without optimisation are not used later, without the flags."""
-    env = environment(folder, POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable")
-    runs(env)
-    slow = files(env)
-    runs(environment(folder, POCL_EXTRA_BUILD_FLAGS=""))
-    assert slow and len(files(env)) == 2 * len(slow), "programs without optimisation were used with it"
-
-
 def spoilt(env, how):
     runs(env)
     whole = {}
