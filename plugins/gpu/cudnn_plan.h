@@ -4,32 +4,18 @@
 #ifndef GPU_CUDNN_PLAN_H
 #define GPU_CUDNN_PLAN_H
 
-#include "cudnn.h"
+#include "cudnn_descriptor.h"
 #include "gemm.h"
-#include "vendor.h"
 #include <ops/conv/launch_shape.h>
-
-enum { CUDNN_ALIGNED = 16, CUDNN_WORKSPACE_ALIGNMENT = 256 };
-static const int64_t cudnn_workspace_most = INT64_C(1) << 30;
 
 /* The three tensors: image, filters and the forward's result; one of them is the tensor that is
  * computed. The library's operands are these tensors, and the bias if the library adds it. */
-enum { X, W, Y, TENSORS, BIAS = TENSORS, OPERANDS, AXES = 5 };
+enum { X, W, Y, TENSORS, BIAS = TENSORS, OPERANDS, AXES = CUDNN_AXES };
 
 /* The parameters of a convolution along its spatial axes, in the library's order. pad is the
  * padding before and `behind` the padding after; the older interface supports only equal ones. */
 struct cudnn_steps {
     int pad[3], behind[3], stride[3], dilation[3];
-};
-
-/* A graph with a convolution, and with the addition of its bias, and the library's execution plan
- * for this graph. The graph is destroyed together with the plan, because the library's
- * documentation does not state whether a plan needs the graph. */
-enum { CUDNN_MADE = 12 };
-struct cudnn_graph {
-    void *made[CUDNN_MADE]; /* descriptors in order of creation; the last is the plan */
-    int n;                  /* number of descriptors */
-    int64_t workspace;
 };
 
 struct cudnn_plan {
@@ -56,14 +42,6 @@ struct cudnn_plan {
     int64_t filter_stride[AXES];
 };
 
-/* The library's functions, valid once the library is open. */
-extern const struct cudnn_calls *const gpu_cudnn_call;
-
-/* Calls the library while a plan is being made. false: the call failed, and the reason is
- * logged. */
-#define CUDNN_GOOD(device, name, ...) \
-    gpu_vendor_good(device, &gpu_cudnn, #name, gpu_cudnn_call->name(__VA_ARGS__))
-
 /* The library's number of a data type. */
 int cudnn_type_of(uint8_t dtype);
 /* Whether the library has kernels for this plan that round partial sums to f16 without a numerical
@@ -77,7 +55,6 @@ void cudnn_bias_shape(const struct cudnn_plan *plan, int out_shape[AXES], int ou
  * bytes. false: no engine meets the guarantees of the kernel rows; all descriptors are destroyed
  * again. Under the device's lock `loading`. */
 bool cudnn_graph_make(const struct cudnn_plan *plan, int64_t alignment, struct cudnn_graph *out);
-void cudnn_graph_drop(const struct gpu_device *device, struct cudnn_graph *graph);
 /* Enqueues the graph in the stream of a handle. Returns the library's code, and the name of the
  * function that returned it. */
 int cudnn_graph_run(const struct cudnn_plan *plan, const struct cudnn_graph *graph, void *handle,
