@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn.c: computes convolutions by cuDNN. The algorithm is chosen when the plan is made, by the
- * library's heuristics and without measurements: for half types by the graph interface
- * (cudnn_graph.c); for other types, and where the graph interface has no engine, by the older
- * interface. Filters whose layout differs from the images' layout are copied through the workspace.
+/* cudnn.c: computes convolutions, also those with an epilogue, by cuDNN. The algorithm is chosen
+ * when the plan is made, by the library's heuristics and without measurements: for half types by
+ * the graph interface (cudnn_graph.c); for other types, and where the graph interface has no
+ * engine, by the older interface. Filters whose layout differs from the images' layout are copied through the workspace.
  * For half types the library adds the bias to its sums in f32; for other types the bias is written
  * to the result before the products are added. In both cases the result is rounded once. A handle
  * belongs to one stream, so each stream has its own. */
@@ -316,6 +316,7 @@ static bool make_older(struct cudnn_plan *p, int64_t groups)
 
 static void cudnn_drop(struct cudnn_plan *p)
 {
+    cudnn_tail_finish(&p->tail, p->device->gpu);
     cudnn_graph_return(p->device, p->aligned);
     cudnn_graph_return(p->device, p->any);
     if (p->conv) CUDNN_GOOD(p->device, cudnnDestroyConvolutionDescriptor, p->conv);
@@ -354,8 +355,53 @@ static uint64_t workspace_of(const struct cudnn_plan *p)
 
     for (int i = 0; i < 2; i++)
         if (graph[i] && (uint64_t)graph[i]->workspace > most) most = (uint64_t)graph[i]->workspace;
-    for (int i = 0; i < TENSORS; i++) most += p->moved_bytes[i];
+    for (int i = 0; i < OPERANDS; i++) most += p->moved_bytes[i];
     return most + (p->repack ? p->filter_bytes : 0) + p->bias_bytes;
+}
+
+static bool has_input(const struct bp_prep *prep, uint32_t i)
+{
+    return prep->n_in > i && prep->in[i];
+}
+
+/* Makes the graph of fused_conv for a half type, with as many of its steps as an engine computes. A
+ * step that the library does not compute leaves all steps behind it to the tail. */
+static bool make_fused_graph(struct cudnn_plan *p, bool residual, bool relu)
+{
+    pthread_mutex_lock(&p->device->loading);
+    p->adds_residual = residual;
+    p->adds_relu = relu;
+    p->aligned = cudnn_graph_take(p, CUDNN_ALIGNED);
+    p->adds_relu = p->aligned && relu;
+    if (!p->aligned && relu && residual) p->aligned = cudnn_graph_take(p, CUDNN_ALIGNED);
+    p->adds_residual = p->aligned && residual;
+    p->moves_all = p->aligned != NULL;
+    pthread_mutex_unlock(&p->device->loading);
+    return p->aligned != NULL;
+}
+
+/* Makes the plan of fused_conv. For half types the library adds the bias and, if the residual lies
+ * as the result, the residual, and applies relu. For other types, and with the setting PLAIN_CONV,
+ * it computes the products alone. A tail computes the other steps; if it cannot add the bias, the
+ * library adds it as for conv. */
+static bool make_fused(struct cudnn_plan *p, struct gpu *gpu, const struct bp_prep *prep,
+                       int64_t groups)
+{
+    const struct bp_fused_conv_attrs *attrs = prep->attrs;
+    bool residual = has_input(prep, 3), activation = attrs->activation != BP_ACTIVATION_NONE;
+    bool half = gpu_gemm_size(p->dtype) == 2, lies = residual && cudnn_lies(prep->in[3], p->format);
+    bool relu = attrs->activation == BP_ACTIVATION_RELU && lies == residual;
+    bool plain = !half || gpu_vendor_is_set("PLAIN_CONV");
+
+    if (!plain && (lies || relu) && make_fused_graph(p, lies, relu))
+        return cudnn_tail_init(&p->tail, gpu, prep, false, residual && !lies,
+                               activation && !p->adds_relu);
+    if (plain && p->has_bias && cudnn_tail_init(&p->tail, gpu, prep, true, residual, activation)) {
+        p->has_bias = p->adds_bias = p->moves_bias = false;
+        return cudnn_make(p, groups);
+    }
+    return cudnn_tail_init(&p->tail, gpu, prep, false, residual, activation) &&
+           cudnn_make(p, groups);
 }
 
 static void plan_bias(struct cudnn_plan *p, const struct bp_view *bias)
@@ -370,16 +416,19 @@ static void plan_moves(struct cudnn_plan *p, const struct bp_view *const part[TE
 {
     uint64_t size = gpu_gemm_size(p->dtype);
 
-    p->moves_bias |= p->moves_all && p->adds_bias;
-    if (p->moves_bias) p->bias_bytes = in_workspace((uint64_t)part[Y]->shape[1] * size);
+    if (p->moves_bias || (p->moves_all && p->adds_bias))
+        p->bias_bytes = in_workspace((uint64_t)part[Y]->shape[1] * size);
     for (int i = 0; i < TENSORS; i++)
         if (p->moves_all && !(i == W && p->repack))
             p->moved_bytes[i] = in_workspace((uint64_t)part[i]->count * size);
+    if (p->adds_residual) p->moved_bytes[RESIDUAL] = p->moved_bytes[Y];
 }
 
 enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
-    struct cudnn_plan made = {.kind = (enum conv_kind)portable_number(prep->kernel),
+    const int number = portable_number(prep->kernel);
+    const bool fused = number == CUDNN_FUSED_CONV;
+    struct cudnn_plan made = {.kind = fused ? CONV_FORWARD : (enum conv_kind)number,
                               .dtype = prep->out[0]->dtype},
                       *plan = NULL;
     struct bp_conv_attrs attrs = conv_attrs(made.kind, prep->attrs);
@@ -392,9 +441,9 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
         !steps_of(&made.steps, &attrs, part) || !choose_format(&made, part))
         return BP_ERR_UNSUPPORTED;
     shape_parts(&made, part);
-    if (made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2]) plan_bias(&made, prep->in[2]);
+    if (made.kind == CONV_FORWARD && has_input(prep, 2)) plan_bias(&made, prep->in[2]);
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
-    good = cudnn_make(&made, attrs.groups);
+    good = fused ? make_fused(&made, self, prep, attrs.groups) : cudnn_make(&made, attrs.groups);
     plan_moves(&made, part);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
     if (!plan) {
@@ -493,8 +542,9 @@ static int cudnn_call(const struct cudnn_plan *p, void *handle, void *const at[O
 
 static bool is_aligned(void *const at[OPERANDS])
 {
-    uintptr_t all = (uintptr_t)at[X] | (uintptr_t)at[W] | (uintptr_t)at[Y] | (uintptr_t)at[BIAS];
+    uintptr_t all = 0;
 
+    for (int i = 0; i < OPERANDS; i++) all |= (uintptr_t)at[i];
     return all % CUDNN_ALIGNED == 0;
 }
 
@@ -542,15 +592,30 @@ static enum bp_status cudnn_place(const struct bp_launch *launch, int i, const s
     return i == result_of[p->kind] ? BP_OK : cudnn_assign(launch, part, out);
 }
 
-static enum bp_status place_bias(const struct bp_launch *launch, char **workspace, void **out)
+static enum bp_status place_bias(const struct bp_launch *launch, bool move, char **workspace,
+                                 void **out)
 {
     const struct cudnn_plan *p = launch->plan;
+    bool packs = p->moves_bias || move;
 
     if (p->has_bias && !p->adds_bias) return put_bias(launch);
     if (!p->adds_bias) return BP_OK;
-    *out = p->moves_bias ? *workspace : launch->in[2]->data;
+    *out = packs ? *workspace : launch->in[2]->data;
     *workspace += p->bias_bytes;
-    return p->moves_bias ? pack_bias(launch, *out) : BP_OK;
+    return packs ? pack_bias(launch, *out) : BP_OK;
+}
+
+/* Whether the operands must be copied to aligned addresses. A bias that is packed is copied in any
+ * case. */
+static bool must_move(const struct bp_launch *launch, const struct bp_view *const part[TENSORS])
+{
+    const struct cudnn_plan *p = launch->plan;
+
+    return p->moves_all &&
+           !is_aligned((void *[OPERANDS]){
+               part[X]->data, part[W]->data, part[Y]->data,
+               p->adds_bias && !p->moves_bias ? launch->in[2]->data : NULL,
+               p->adds_residual ? launch->in[3]->data : NULL});
 }
 
 enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
@@ -559,7 +624,7 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     struct gpu_stream *stream = launch->stream;
     const int result = result_of[p->kind];
     const struct bp_view *part[TENSORS];
-    struct bp_view at[TENSORS];
+    struct bp_view at[OPERANDS] = {{.data = NULL}};
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
@@ -568,15 +633,20 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     bool move;
 
     cudnn_parts_of(p->kind, launch->in, launch->out, part);
-    move = p->moves_all &&
-           !is_aligned((void *[]){part[X]->data, part[W]->data, part[Y]->data, NULL});
+    move = must_move(launch, part);
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    TRY(place_bias(launch, &workspace, &bias));
+    TRY(place_bias(launch, move, &workspace, &bias));
     for (int i = 0; i < TENSORS; i++)
         TRY(cudnn_place(launch, i, part[i], move, &workspace, &at[i]));
+    if (p->adds_residual)
+        TRY(cudnn_place(launch, RESIDUAL, launch->in[3], move, &workspace, &at[RESIDUAL]));
     pthread_mutex_lock(&stream->lock);
-    status = cudnn_run(p, stream, (void *[]){at[X].data, at[W].data, at[Y].data, bias}, workspace);
+    status = cudnn_run(p, stream,
+                       (void *[OPERANDS]){at[X].data, at[W].data, at[Y].data, bias,
+                                          at[RESIDUAL].data},
+                       workspace);
     pthread_mutex_unlock(&stream->lock);
-    if (status || at[result].data == part[result]->data) return status;
-    return cudnn_assign(launch, &at[result], part[result]);
+    if (status == BP_OK && at[result].data != part[result]->data)
+        status = cudnn_assign(launch, &at[result], part[result]);
+    return status == BP_OK ? cudnn_tail_run(&p->tail, launch) : status;
 }

@@ -105,16 +105,17 @@ void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tenso
 
 void *cudnn_add_pointwise(struct cudnn_builder *b, int mode, void *x, void *with, void *y)
 {
-    static const int type = CUDNN_F32;
+    static const int type = CUDNN_F32, nan = CUDNN_KEEP_NAN;
     void *step = cudnn_add(b, CUDNN_IS_STEP), *o = NULL;
 
     if (step && cudnn_set(b, step, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &mode) &&
         cudnn_set(b, step, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
+        (with || cudnn_set(b, step, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 1, &nan)) &&
         cudnn_finalize(b, step))
         o = cudnn_add(b, CUDNN_IS_POINTWISE);
     return o && cudnn_set_descriptor(b, o, CUDNN_POINTWISE_STEP, step) &&
                    cudnn_set_descriptor(b, o, CUDNN_POINTWISE_X, x) &&
-                   cudnn_set_descriptor(b, o, CUDNN_POINTWISE_B, with) &&
+                   (!with || cudnn_set_descriptor(b, o, CUDNN_POINTWISE_B, with)) &&
                    cudnn_set_descriptor(b, o, CUDNN_POINTWISE_Y, y) && cudnn_finalize(b, o)
                ? o
                : NULL;
@@ -125,15 +126,17 @@ void *cudnn_add_pointwise(struct cudnn_builder *b, int mode, void *x, void *with
 /* Whether all notes of an engine are known and accepted. */
 static bool notes_are_good(const struct cudnn_builder *b, void *engine)
 {
-    int note[NOTES];
+    int note[NOTES], all = 0;
     int64_t n = 0;
 
     if (!descriptor_get(b, engine, CUDNN_ENGINE_NOTES, CUDNN_OF_NOTES, NOTES, &n, note) ||
         n > NOTES)
         return false;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         if (note[i] < 0 || note[i] > 30 || !(GOOD_NOTES >> note[i] & 1)) return false;
-    return n || !b->needs_notes;
+        all |= 1 << note[i];
+    }
+    return (n || !b->needs_notes) && (!b->keeps_nan || all >> CUDNN_NOTE_KEEPS_NAN & 1);
 }
 
 static bool config_is_good(const struct cudnn_builder *b, void *config)

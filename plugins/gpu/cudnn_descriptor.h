@@ -29,6 +29,7 @@ struct cudnn_builder {
     const struct gpu_device *device;
     void *handle;
     bool needs_notes; /* an engine without numerical notes does not meet the guarantees */
+    bool keeps_nan;   /* the engine must have the note that it keeps NaN in all steps */
     struct cudnn_graph graph;
 };
 
@@ -64,8 +65,8 @@ bool cudnn_set_descriptor(const struct cudnn_builder *b, void *descriptor, int a
                           void *value);
 bool cudnn_finalize(const struct cudnn_builder *b, void *descriptor);
 
-/* Append a finalized tensor, and the operation y = mode(x, with) on tensors, computed in f32. NULL:
- * the library does not support it. */
+/* Append a finalized tensor, and the operation y = mode(x, with) on tensors, computed in f32; with:
+ * NULL for a mode of one operand. NULL: the library does not support it. */
 void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tensor);
 void *cudnn_add_pointwise(struct cudnn_builder *b, int mode, void *x, void *with, void *y);
 

@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn_graph.c: computes convolutions of half types by cuDNN's graph interface, which has kernels
- * that the older interface lacks. The plan describes a graph of one operation, or of two if there
- * is a bias. The bias is added to the sums in f32, in a virtual tensor: if the bias were in the
- * result, and beta 1, some kernels would round the sums before they add the bias. */
+ * that the older interface lacks. The plan describes a graph of one operation, and of further ones
+ * if there are a bias, a residual and relu. They are computed from the sums in f32, in virtual
+ * tensors: if the bias were in the result, and beta 1, some kernels would round the sums before
+ * they add the bias. */
 #include "cudnn_plan.h"
 
-/* The number of the virtual tensor of sums, after those of the library's operands. */
-enum { SUMS = OPERANDS };
+/* The number of the first virtual tensor, after those of the library's operands. Each step behind
+ * the product reads one. */
+enum { SUMS = OPERANDS, STEPS = 3 };
 
 /* A graph that is being made, and its tensors by their ids. */
 struct conv_builder {
     struct cudnn_builder b;
     const struct cudnn_plan *plan;
-    void *tensor[SUMS + 1];
+    void *tensor[SUMS + STEPS];
 };
+
+/* The number of steps behind the product. */
+static int step_count(const struct cudnn_plan *p)
+{
+    return p->adds_bias + p->adds_residual + p->adds_relu;
+}
 
 static bool add_tensor(struct conv_builder *c, int id, int type, const int *shape,
                        const int *stride, int64_t alignment)
 {
-    const struct cudnn_tensor t = {type, c->plan->rank, shape, stride, id, alignment, id == SUMS};
+    const struct cudnn_tensor t = {type, c->plan->rank, shape, stride, id, alignment, id >= SUMS};
 
     c->tensor[id] = cudnn_add_tensor(&c->b, &t);
     return c->tensor[id] != NULL;
@@ -32,10 +40,13 @@ static bool add_tensors(struct conv_builder *c, int64_t alignment)
 
     for (int i = 0; i < TENSORS; i++)
         if (!add_tensor(c, i, type, p->shape[i], p->stride[i], alignment)) return false;
-    if (!p->adds_bias) return true;
     cudnn_bias_shape(p, shape, stride);
-    return add_tensor(c, BIAS, type, shape, stride, alignment) &&
-           add_tensor(c, SUMS, CUDNN_F32, p->shape[Y], p->stride[Y], alignment);
+    if (p->adds_bias && !add_tensor(c, BIAS, type, shape, stride, alignment)) return false;
+    if (p->adds_residual && !add_tensor(c, RESIDUAL, type, p->shape[Y], p->stride[Y], alignment))
+        return false;
+    for (int i = 0; i < step_count(p); i++)
+        if (!add_tensor(c, SUMS + i, CUDNN_F32, p->shape[Y], p->stride[Y], alignment)) return false;
+    return true;
 }
 
 /* Returns NULL if the library cannot describe the operation, as does the next function. */
@@ -81,7 +92,7 @@ static void *add_product(struct conv_builder *c)
     void *steps = add_steps(c), *o = steps ? cudnn_add(b, words[p->kind].kind) : NULL;
 
     for (int i = 0; o && i < TENSORS; i++) {
-        void *tensor = c->tensor[i == Y && p->adds_bias ? SUMS : i];
+        void *tensor = c->tensor[i == Y && step_count(p) ? SUMS : i];
         if (!cudnn_set_descriptor(b, o, words[p->kind].tensor[i], tensor)) return NULL;
     }
     return o && cudnn_set_descriptor(b, o, words[p->kind].conv, steps) &&
@@ -92,22 +103,37 @@ static void *add_product(struct conv_builder *c)
                : NULL;
 }
 
-static bool add_graph(struct conv_builder *c)
+/* with: the tensor that is added; NULL: relu. */
+static bool add_step(struct conv_builder *c, void *with, void **operation, int *n)
 {
-    void *operation[2] = {add_product(c)};
-    int n = 1;
+    void *x = c->tensor[SUMS + *n - 1],
+         *y = *n == step_count(c->plan) ? c->tensor[Y] : c->tensor[SUMS + *n];
 
-    if (operation[0] && c->plan->adds_bias)
-        operation[n++] = cudnn_add_pointwise(&c->b, CUDNN_ADD, c->tensor[SUMS], c->tensor[BIAS],
-                                             c->tensor[Y]);
-    return operation[n - 1] && cudnn_build(&c->b, operation, n);
+    operation[*n] = cudnn_add_pointwise(&c->b, with ? CUDNN_ADD : CUDNN_RELU, x, with, y);
+    return operation[(*n)++] != NULL;
 }
 
-/* An engine without notes may add gradients of images in f16. */
+static bool add_graph(struct conv_builder *c)
+{
+    const struct cudnn_plan *p = c->plan;
+    void *operation[1 + STEPS] = {add_product(c)};
+    int n = 1;
+
+    return operation[0] &&
+           (!p->adds_bias || add_step(c, c->tensor[BIAS], operation, &n)) &&
+           (!p->adds_residual || add_step(c, c->tensor[RESIDUAL], operation, &n)) &&
+           (!p->adds_relu || add_step(c, NULL, operation, &n)) &&
+           cudnn_build(&c->b, operation, n);
+}
+
+/* An engine without notes may add gradients of images in f16. Where the library applies relu, the
+ * engine must promise to keep NaN, because the result of max(NaN, 0) may be 0. */
 bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudnn_graph *out)
 {
     struct conv_builder c = {.b = {.device = p->device, .handle = p->handle,
-                                   .needs_notes = cudnn_may_add_in_half(p)}, .plan = p};
+                                   .needs_notes = cudnn_may_add_in_half(p),
+                                   .keeps_nan = p->adds_relu ||
+                                                gpu_vendor_is_set("KEEP_NAN")}, .plan = p};
 
     if (cudnn_has_graphs() && add_tensors(&c, alignment) && add_graph(&c)) {
         *out = c.b.graph;
@@ -120,8 +146,14 @@ bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudn
 int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph, void *handle,
                     void *const at[OPERANDS], void *workspace, const char **out_function)
 {
-    static const int64_t id[OPERANDS] = {X, W, Y, BIAS};
+    int64_t id[OPERANDS];
+    void *used[OPERANDS];
+    int n = 0;
 
-    return cudnn_graph_execute(p->device, graph, handle, p->adds_bias ? OPERANDS : TENSORS, id, at,
-                               workspace, out_function);
+    for (int i = 0; i < OPERANDS; i++) {
+        if ((i == BIAS && !p->adds_bias) || (i == RESIDUAL && !p->adds_residual)) continue;
+        id[n] = i;
+        used[n++] = at[i];
+    }
+    return cudnn_graph_execute(p->device, graph, handle, n, id, used, workspace, out_function);
 }

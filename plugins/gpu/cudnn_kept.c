@@ -11,11 +11,11 @@ enum { UNUSED = 8 }; /* number of unused graphs that a device keeps */
 /* All inputs of a graph. Keys are compared as bytes. */
 struct key {
     int64_t alignment;
-    int kind, dtype, rank, adds_bias;
+    int kind, dtype, rank, adds_bias, adds_residual, adds_relu;
     int shape[TENSORS][AXES], stride[TENSORS][AXES];
     struct cudnn_steps steps;
 };
-_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (16 + 2 * TENSORS * AXES),
+_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (18 + 2 * TENSORS * AXES),
                "no padding");
 
 struct cudnn_kept {
@@ -28,7 +28,8 @@ struct cudnn_kept {
 static struct key cudnn_kept_key_of(const struct cudnn_plan *p, int64_t alignment)
 {
     struct key key = {.alignment = alignment, .kind = (int)p->kind, .dtype = p->dtype,
-                      .rank = p->rank, .adds_bias = p->adds_bias, .steps = p->steps};
+                      .rank = p->rank, .adds_bias = p->adds_bias, .adds_residual = p->adds_residual,
+                      .adds_relu = p->adds_relu, .steps = p->steps};
 
     memcpy(key.shape, p->shape, sizeof key.shape);
     memcpy(key.stride, p->stride, sizeof key.stride);

@@ -5,12 +5,17 @@
 #define GPU_CUDNN_PLAN_H
 
 #include "cudnn_descriptor.h"
+#include "cudnn_tail.h"
 #include "gemm.h"
 #include <ops/conv/launch_shape.h>
 
 /* The three tensors: image, filters and the forward's result; one of them is the tensor that is
- * computed. The library's operands are these tensors, and the bias if the library adds it. */
-enum { X, W, Y, TENSORS, BIAS = TENSORS, OPERANDS, AXES = CUDNN_AXES };
+ * computed. The library's operands are these tensors, and the bias and the residual if the library
+ * adds them. */
+enum { X, W, Y, TENSORS, BIAS = TENSORS, RESIDUAL, OPERANDS, AXES = CUDNN_AXES };
+
+/* The number of the rows of fused_conv in rows.def; those of others are enum conv_kind. */
+enum { CUDNN_FUSED_CONV = 4 };
 
 /* The parameters of a convolution along its spatial axes, in the library's order. pad is the
  * padding before and `behind` the padding after; the older interface supports only equal ones. */
@@ -27,6 +32,7 @@ struct cudnn_plan {
     bool repack, has_bias; /* repack: the filters have another layout */
     bool adds_bias;        /* the library adds the bias, in f32, before it rounds to a half type */
     bool moves_bias;       /* the bias's elements are not contiguous, or must be aligned */
+    bool adds_residual, adds_relu; /* of fused_conv: the graph has these steps behind the bias */
     int shape[TENSORS][AXES], stride[TENSORS][AXES];
     struct cudnn_steps steps;
     void *handle;
@@ -36,10 +42,11 @@ struct cudnn_plan {
     const struct cudnn_graph *aligned, *any; /* for tensors at multiples of 16 bytes; for others;
                                                 NULL: there is no graph */
     bool moves_all; /* tensors at other addresses are copied, since only `aligned` exists */
-    uint64_t moved_bytes[TENSORS]; /* in the workspace, after the filters */
+    uint64_t moved_bytes[OPERANDS]; /* in the workspace, after the filters; not of the bias */
     uint64_t filter_bytes; /* at the workspace's beginning, if they are repacked */
     uint64_t bias_bytes;   /* after the filters, if the bias is moved */
     int64_t filter_stride[AXES];
+    struct cudnn_tail tail; /* what the library does not compute */
 };
 
 /* The library's number of a data type. */

@@ -21,8 +21,8 @@ static const char *const names[] = {
     [BP_ACTIVATION_SOFTPLUS] = "softplus",
 };
 
-/* Portable rows of operators of one input have no plan, and compute in place. */
-static const struct bp_kernel *activation_row(const char *op, uint8_t dtype)
+/* Portable rows of elementwise operators have no plan, and compute in place. */
+const struct bp_kernel *gpu_epilogue_row(const char *op, uint8_t dtype)
 {
     const uint32_t needed = BP_KERNEL_STRIDED | BP_KERNEL_IN_PLACE;
 
@@ -33,6 +33,16 @@ static const struct bp_kernel *activation_row(const char *op, uint8_t dtype)
             return row;
     }
     return NULL;
+}
+
+const char *gpu_epilogue_code(enum bp_activation activation, double alpha, double beta,
+                              double out_number[2])
+{
+    bool is_gelu = activation == BP_ACTIVATION_GELU || activation == BP_ACTIVATION_GELU_TANH;
+
+    out_number[0] = is_gelu ? activation == BP_ACTIVATION_GELU_TANH : alpha;
+    out_number[1] = is_gelu ? 0 : beta;
+    return names[activation];
 }
 
 static void epilogue_attrs(struct gpu_epilogue *e, enum bp_activation activation, double a,
@@ -70,7 +80,7 @@ bool gpu_epilogue_init(struct gpu_epilogue *out, enum bp_activation activation, 
 {
     memset(out, 0, sizeof *out);
     if (activation == BP_ACTIVATION_NONE) return true;
-    out->row = activation_row(names[activation], dtype);
+    out->row = gpu_epilogue_row(names[activation], dtype);
     epilogue_attrs(out, activation, alpha, beta);
     return out->row != NULL;
 }

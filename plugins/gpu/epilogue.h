@@ -19,6 +19,12 @@ struct gpu_epilogue {
     } attrs;
 };
 
+/* Returns the portable row of an operator that computes in place, without a plan, or NULL. */
+const struct bp_kernel *gpu_epilogue_row(const char *op, uint8_t dtype);
+/* Returns the operator of an activation, and its attributes in the order of code of `fused`. */
+const char *gpu_epilogue_code(enum bp_activation activation, double alpha, double beta,
+                              double out_number[2]);
+
 /* Finds the row of an activation for a dtype. false: there is none. */
 bool gpu_epilogue_init(struct gpu_epilogue *out, enum bp_activation activation, double alpha,
                        double beta, uint8_t dtype);

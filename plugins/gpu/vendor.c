@@ -67,13 +67,28 @@ static enum bp_status vendor_usable(struct gpu *gpu, const struct gpu_vendor *ve
                    row, vendor->name, gpu_target.vendor[vendor->id][0], name);
 }
 
-enum bp_status portable_usable(void *self, const struct bp_kernel *row)
+/* The library of a row, or NULL. */
+static const struct gpu_vendor *vendor_of(const struct bp_kernel *row)
 {
     const char *last = strrchr(row->name, '_');
 
     for (size_t i = 0; row->priority && i < sizeof vendors / sizeof *vendors; i++)
-        if (!strcasecmp(last + 1, vendors[i]->name))
-            return vendor_usable(self, vendors[i], row->name);
+        if (!strcasecmp(last + 1, vendors[i]->name)) return vendors[i];
+    return NULL;
+}
+
+bool gpu_vendor_has(struct gpu *gpu, const struct bp_kernel *row)
+{
+    const struct gpu_vendor *vendor = vendor_of(row);
+
+    return vendor && is_there(gpu, vendor);
+}
+
+enum bp_status portable_usable(void *self, const struct bp_kernel *row)
+{
+    const struct gpu_vendor *vendor = vendor_of(row);
+
+    if (vendor) return vendor_usable(self, vendor, row->name);
     if (strcmp(row->op, "fused_conv") != 0) return BP_OK;
     return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,
                    "%s: it is for processors; a GPU computes its parts faster", row->name);

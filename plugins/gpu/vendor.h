@@ -71,6 +71,8 @@ extern struct gpu_vendor gpu_hiprtc;
 
 extern struct gpu_vendor gpu_nccl;
 
+/* Whether the library of a kernel row exists, as portable_usable, but without a message. */
+bool gpu_vendor_has(struct gpu *gpu, const struct bp_kernel *row);
 /* Opens the library, once. false: vendor->why has the reason. */
 bool gpu_vendor_open(struct gpu_vendor *vendor);
 /* Logs once the file and the version of the library, or why it could not be opened. version: used

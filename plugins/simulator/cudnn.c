@@ -3,6 +3,7 @@
  * one of the algorithms that it lists meets the guarantees of plugins/gpu; the others refuse to
  * run. */
 #include "cudnn.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,6 +375,17 @@ static void cudnn_put(const struct run *r, void *at, const double *sums)
     }
 }
 
+/* Computes what follows a product, for the element of y at `index`, whose sum is in *sum. */
+static void add_steps(const struct run *r, void *const at[PARTS], const int64_t index[AXES],
+                      double *sum)
+{
+    const struct thing *y = &r->part[2];
+
+    if (at[BIAS]) *sum += sim_get(y->type, at[BIAS], index[1]);
+    if (at[RESIDUAL]) *sum += sim_get(y->type, at[RESIDUAL], cudnn_place(y, index));
+    if (r->relu && (*sum < 0 || (r->loses_nan && isnan(*sum)))) *sum = 0;
+}
+
 static void cudnn_compute(const struct run *r, void *const at[PARTS], double *sums)
 {
     const struct thing *y = &r->part[2];
@@ -387,7 +399,7 @@ static void cudnn_compute(const struct run *r, void *const at[PARTS], double *su
             rest /= y->shape[a];
         }
         add_products(r, at, index, sums);
-        if (at[BIAS]) sums[cudnn_place(y, index)] += sim_get(y->type, at[BIAS], index[1]);
+        if (r->result == 2) add_steps(r, at, index, &sums[cudnn_place(y, index)]);
     }
     cudnn_put(r, at[r->result], sums);
 }
@@ -408,6 +420,11 @@ int cudnn_run_conv(void *p, int code)
         const struct thing *y = &r->part[2];
         at[BIAS] = sim_reach(r->at[BIAS], (size_t)y->shape[1] * sim_size(y->type));
         if (!at[BIAS]) code = SIM_ILLEGAL_ADDRESS;
+    }
+    if (!code && r->at[RESIDUAL]) {
+        const struct thing *y = &r->part[2];
+        at[RESIDUAL] = sim_reach(r->at[RESIDUAL], (size_t)cudnn_extent_of(y) * sim_size(y->type));
+        if (!at[RESIDUAL]) code = SIM_ILLEGAL_ADDRESS;
     }
     if (code) return code;
     sums = calloc((size_t)cudnn_extent_of(&r->part[r->result]), sizeof *sums);
@@ -430,7 +447,7 @@ static int cudnn_start(enum sim_call call, const struct thing *handle, const str
                   !cudnn_fits(&r->part[0], &r->part[1], &r->conv, &r->part[2]) ||
                   size < WORKSPACE || !sim_reach(workspace, size)))
         code = BAD_PARAM;
-    return sim_leave(code ? code : sim_submit(handle->stream, cudnn_run_conv, r, sizeof *r));
+    return sim_leave(code ? code : sim_compute(handle->stream, cudnn_run_conv, r, sizeof *r));
 }
 
 /* Copies the descriptors of a product; the caller promises not to change the operands' memory. */

@@ -34,13 +34,15 @@ struct thing {
 };
 
 /* One enqueued product. Operand 0 is x, 1 is w, 2 is y; operand `result` is computed. Operand 3 is
- * the bias, one element for each channel of y; its address is NULL if there is none. */
-enum { BIAS = 3, PARTS };
+ * the bias, one element for each channel of y, operand 4 a residual that lies as y; their addresses
+ * are NULL if there are none. relu: applied at the end; loses_nan: makes NaN 0. */
+enum { BIAS = 3, RESIDUAL, PARTS };
 struct run {
     struct thing part[3], conv;
     int result;
     double alpha, beta;
     void *at[PARTS];
+    bool relu, loses_nan;
 };
 
 /* Returns SIM_TYPES if there is no such type. */

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn_graph.c: simulates cuDNN's graph interface, for graphs of one convolution, or of a
- * convolution and the addition of a bias to its sums, which are in a virtual tensor. It accepts
- * attributes only with the types, counts and order that the library's documentation states. Of the
- * engine configurations that its heuristic lists, only the last ones meet the guarantees of
- * plugins/gpu; the others refuse to run. */
+ * convolution and steps behind it: the additions of a bias and of a residual, and relu. A step
+ * reads the result of the one before it from a virtual tensor. The simulation accepts attributes
+ * only with the types, counts and order that the library's documentation states. Of the engine
+ * configurations that its heuristic lists, only the last ones meet the guarantees of plugins/gpu;
+ * the others refuse to run, or lose NaN in relu. */
 #include "cudnn.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { DESCRIPTOR = 0xd9, VALUES = 8, VALUE = 40, WAYS = 10, NOTES = 3 };
+enum { STEPS = 3 }; /* behind a product: two additions and relu */
+enum { DESCRIPTOR = 0xd9, VALUES = 8, VALUE = 40, WAYS = 11, NOTES = 3 };
 
 struct value {
     int attribute, type;
@@ -39,9 +41,10 @@ static const struct rule {
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 0, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_STEP, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 0, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_STEP, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_X, CUDNN_OF_DESCRIPTORS, 1, 1},
-    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_B, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_B, CUDNN_OF_DESCRIPTORS, 0, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, 1},
@@ -59,7 +62,7 @@ static const struct rule {
         {CUDNN_IS_##KIND, CUDNN_##KIND##_BETA, CUDNN_OF_F32, 1, 1},
     OPERATION(FORWARD) OPERATION(GRAD_INPUT) OPERATION(GRAD_WEIGHT)
 #undef OPERATION
-    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 2},
+    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 1 + STEPS},
     {CUDNN_IS_GRAPH, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_GRAPH, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, 1},
@@ -298,38 +301,106 @@ static int finish_operation(const struct descriptor *d, const struct operation *
                                                                                       : BAD_PARAM;
 }
 
-/* Checks y = x + b, where x is virtual and b is a bias. */
+static bool has_attribute(const void *p, int attribute)
+{
+    return cudnn_graph_count_of(p, attribute) != 0;
+}
+
+static int mode_of(const struct descriptor *pointwise)
+{
+    return cudnn_graph_number_of(pointer_of(pointwise, CUDNN_POINTWISE_STEP), CUDNN_STEP_MODE);
+}
+
+static int finish_step(const struct descriptor *d)
+{
+    int mode = cudnn_graph_number_of(d, CUDNN_STEP_MODE);
+    bool keeps = has_attribute(d, CUDNN_STEP_NAN) &&
+                 cudnn_graph_number_of(d, CUDNN_STEP_NAN) == CUDNN_KEEP_NAN;
+
+    if (cudnn_graph_number_of(d, CUDNN_STEP_TYPE) != CUDNN_F32) return NOT_SUPPORTED;
+    return mode == CUDNN_ADD || (mode == CUDNN_RELU && keeps) ? 0 : NOT_SUPPORTED;
+}
+
+/* Checks y = x + b, or y = relu(x), where x is virtual and b is in memory. */
 static int finish_pointwise(const struct descriptor *d)
 {
     const void *step = pointer_of(d, CUDNN_POINTWISE_STEP), *x = pointer_of(d, CUDNN_POINTWISE_X);
-    const void *b = pointer_of(d, CUDNN_POINTWISE_B), *y = pointer_of(d, CUDNN_POINTWISE_Y);
-    struct thing bias, to;
+    const void *y = pointer_of(d, CUDNN_POINTWISE_Y), *b;
+    bool adds = has_attribute(d, CUDNN_POINTWISE_B);
 
     if (!is_final(step, CUDNN_IS_STEP) || !is_final(x, CUDNN_IS_TENSOR) ||
-        !is_final(b, CUDNN_IS_TENSOR) || !is_final(y, CUDNN_IS_TENSOR))
+        !is_final(y, CUDNN_IS_TENSOR))
         return NOT_FINALIZED;
-    bias = tensor_of(b);
-    to = tensor_of(y);
-    if (!is_virtual(x) || is_virtual(b) || is_virtual(y) || !cudnn_is_bias(&bias, &to) ||
-        memcmp(tensor_of(x).shape, to.shape, sizeof to.shape))
+    if (adds != (mode_of(d) == CUDNN_ADD)) return BAD_PARAM;
+    b = adds ? pointer_of(d, CUDNN_POINTWISE_B) : NULL;
+    if (adds && !is_final(b, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
+    if (!is_virtual(x) || x == y || (adds && is_virtual(b)) ||
+        memcmp(tensor_of(x).shape, tensor_of(y).shape, sizeof tensor_of(x).shape))
         return NOT_SUPPORTED;
     return 0;
 }
 
-/* Checks a graph: one product, and, if the product's result is virtual, the addition that reads
- * it. */
+/* Whether a tensor lies as y. */
+static bool is_like(const struct thing *t, const struct thing *y)
+{
+    return t->type == y->type && !memcmp(t->shape, y->shape, sizeof t->shape) &&
+           !memcmp(t->stride, y->stride, sizeof t->stride);
+}
+
+/* The tensors in memory that a graph reads and writes, in the order of struct run; NULL: absent.
+ * false: a tensor that is added is no bias and no residual. */
+static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
+{
+    void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const int64_t n = cudnn_graph_count_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const struct operation *o = operation_of(of[0]);
+    struct thing y, b;
+
+    for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
+    tensor[BIAS] = tensor[RESIDUAL] = NULL;
+    if (n > 1) tensor[2] = pointer_of(of[n - 1], CUDNN_POINTWISE_Y);
+    y = tensor_of(tensor[2]);
+    for (int64_t i = 1; i < n; i++) {
+        if (mode_of(of[i]) == CUDNN_RELU) continue;
+        const void *t = pointer_of(of[i], CUDNN_POINTWISE_B);
+        b = tensor_of(t);
+        if (!tensor[BIAS] && cudnn_is_bias(&b, &y)) tensor[BIAS] = t;
+        else if (!tensor[RESIDUAL] && is_like(&b, &y)) tensor[RESIDUAL] = t;
+        else return false;
+    }
+    return true;
+}
+
+/* Whether the last operation of a graph is relu. */
+static bool has_relu(const struct descriptor *graph)
+{
+    void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
+    int64_t n = cudnn_graph_count_of(graph, CUDNN_GRAPH_OPERATIONS);
+
+    return n > 1 && mode_of(of[n - 1]) == CUDNN_RELU;
+}
+
+/* Checks a graph: one product, and steps behind it, each of which reads what the operation before
+ * it wrote. The last operation writes memory. relu may only be the last one. */
 static int finish_graph(const struct descriptor *d)
 {
     void *const *of = data_of(d, CUDNN_GRAPH_OPERATIONS);
+    int64_t n = cudnn_graph_count_of(d, CUDNN_GRAPH_OPERATIONS);
     const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
-    bool sum = cudnn_graph_count_of(d, CUDNN_GRAPH_OPERATIONS) == 2;
+    const void *tensor[PARTS], *y;
 
     if (!o || !is_final(of[0], o->kind)) return NOT_FINALIZED;
-    if (sum && !is_final(of[1], CUDNN_IS_POINTWISE)) return NOT_FINALIZED;
-    if (is_virtual(pointer_of(of[0], o->part[2])) != sum) return NOT_SUPPORTED;
-    if (sum && pointer_of(of[1], CUDNN_POINTWISE_X) != pointer_of(of[0], o->part[2]))
-        return NOT_SUPPORTED;
-    return 0;
+    y = pointer_of(of[0], o->part[2]);
+    if (n > 1 && o->result != 2) return NOT_SUPPORTED;
+    for (int64_t i = 1; i < n; i++) {
+        if (!is_final(of[i], CUDNN_IS_POINTWISE)) return NOT_FINALIZED;
+        if (!is_virtual(y) || cudnn_graph_number_of(y, CUDNN_TENSOR_TYPE) != CUDNN_F32 ||
+            pointer_of(of[i], CUDNN_POINTWISE_X) != y ||
+            (i + 1 < n && mode_of(of[i]) == CUDNN_RELU))
+            return NOT_SUPPORTED;
+        y = pointer_of(of[i], CUDNN_POINTWISE_Y);
+    }
+    return !is_virtual(y) && tensors_of(d, tensor) ? 0 : NOT_SUPPORTED;
 }
 
 static bool is_handle(const void *p)
@@ -340,37 +411,25 @@ static bool is_handle(const void *p)
 /* ---- engine configurations of a graph ---- */
 
 /* The notes of an engine, and the requirements of its plans. bad: a plan can only be finalized
- * where it adds in f16. */
+ * where it adds in f16. loses_nan: the heuristic lists the engine for graphs with relu only, where
+ * it makes NaN 0. */
 static const struct way {
     int notes, note[NOTES];
     int64_t workspace;
-    bool bad, wants_alignment, works;
+    bool bad, wants_alignment, works, loses_nan;
 } ways[WAYS] = {
-    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_WINOGRAD}, 0, false, false, false},
-    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_NO_ORDER}, 0, false, false, false},
-    {1, {CUDNN_NOTE_DOWN_CONVERT}, 0, false, false, false},
-    {2, {CUDNN_NOTE_NARROW_SUMS, CUDNN_NOTE_TENSOR_CORE}, 0, false, false, false},
-    {1, {CUDNN_NOTE_FFT}, 0, false, false, false},
-    {1, {29}, 0, false, false, false}, /* of a future version */
-    {0, {0}, 0, true, false, false},
-    {1, {CUDNN_NOTE_TENSOR_CORE}, (INT64_C(1) << 30) + 1, false, false, false},
-    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_KEEPS_NAN}, 2048, false, true, true},
-    {1, {CUDNN_NOTE_KEEPS_NAN}, 4096, false, false, true},
+    {1, {CUDNN_NOTE_TENSOR_CORE}, 0, false, false, true, true},
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_WINOGRAD}, 0, false, false, false, false},
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_NO_ORDER}, 0, false, false, false, false},
+    {1, {CUDNN_NOTE_DOWN_CONVERT}, 0, false, false, false, false},
+    {2, {CUDNN_NOTE_NARROW_SUMS, CUDNN_NOTE_TENSOR_CORE}, 0, false, false, false, false},
+    {1, {CUDNN_NOTE_FFT}, 0, false, false, false, false},
+    {1, {29}, 0, false, false, false, false}, /* of a future version */
+    {0, {0}, 0, true, false, false, false},
+    {1, {CUDNN_NOTE_TENSOR_CORE}, (INT64_C(1) << 30) + 1, false, false, false, false},
+    {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_KEEPS_NAN}, 2048, false, true, true, false},
+    {1, {CUDNN_NOTE_KEEPS_NAN}, 4096, false, false, true, false},
 };
-
-/* The tensors in memory that a graph reads and writes, in the order of struct run. The last is NULL
- * if there is no bias. */
-static void tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
-{
-    void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
-    const struct operation *o = operation_of(of[0]);
-
-    for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
-    tensor[BIAS] = NULL;
-    if (cudnn_graph_count_of(graph, CUDNN_GRAPH_OPERATIONS) == 1) return;
-    tensor[2] = pointer_of(of[1], CUDNN_POINTWISE_Y);
-    tensor[BIAS] = pointer_of(of[1], CUDNN_POINTWISE_B);
-}
 
 /* Whether all tensors of a graph guarantee addresses that are multiples of 16. */
 static bool is_aligned(const struct descriptor *graph)
@@ -419,10 +478,7 @@ static int cudnn_graph_finish(struct descriptor *d)
     case CUDNN_IS_TENSOR: return tensor_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_CONV: return conv_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_STEP:
-        return cudnn_graph_number_of(d, CUDNN_STEP_MODE) == CUDNN_ADD &&
-                       cudnn_graph_number_of(d, CUDNN_STEP_TYPE) == CUDNN_F32
-                   ? 0
-                   : NOT_SUPPORTED;
+        return finish_step(d);
     case CUDNN_IS_POINTWISE: return finish_pointwise(d);
     case CUDNN_IS_GRAPH:
         return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? finish_graph(d) : BAD_PARAM;
@@ -470,11 +526,13 @@ static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64
 
     if (d->kind == CUDNN_IS_HEURISTIC && attribute == CUDNN_HEURISTIC_RESULTS &&
         type == CUDNN_OF_DESCRIPTORS) {
-        *out_n = WAYS;
-        for (int i = 0; i < WAYS && i < requested; i++)
-            if (cudnn_graph_fill(descriptor[i], CUDNN_IS_CONFIG, i,
-                                 pointer_of(d, CUDNN_HEURISTIC_GRAPH)))
+        struct descriptor *graph = pointer_of(d, CUDNN_HEURISTIC_GRAPH);
+        *out_n = 0;
+        for (int i = 0; i < WAYS && *out_n < requested; i++) {
+            if (ways[i].loses_nan && !has_relu(graph)) continue;
+            if (cudnn_graph_fill(descriptor[(*out_n)++], CUDNN_IS_CONFIG, i, graph))
                 return BAD_PARAM;
+        }
         return 0;
     }
     if (d->kind == CUDNN_IS_CONFIG && attribute == CUDNN_CONFIG_ENGINE &&
@@ -517,9 +575,10 @@ static int place_parts(const struct descriptor *graph, const struct descriptor *
     const void *tensor[PARTS];
 
     tensors_of(graph, tensor);
-    for (int i = 0; i < PARTS && tensor[i]; i++) {
+    for (int i = 0; i < PARTS; i++) {
         const void *t = tensor[i];
         int k = 0;
+        if (!t) continue;
         while (k < n && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(t, CUDNN_TENSOR_ID, 0)) k++;
         if (k == n) return BAD_PARAM;
         r->at[i] = ((void *const *)data_of(pack, CUDNN_PACK_ADDRESSES))[k];
@@ -543,12 +602,14 @@ static int cudnn_graph_start(const struct thing *handle, const struct descriptor
     way = &ways[plan->way];
     operation = pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS);
     r = product_of(operation);
+    r.relu = has_relu(plan->graph);
+    r.loses_nan = way->loses_nan;
     code = place_parts(plan->graph, pack, &r);
     if (code) return code;
     if (!way->works || (way->workspace && !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE),
                                                      (size_t)way->workspace)))
         return BAD_PARAM;
-    return sim_submit(handle->stream, cudnn_run_conv, &r, sizeof r);
+    return sim_compute(handle->stream, cudnn_run_conv, &r, sizeof r);
 }
 
 int cudnnBackendExecute(void *handle, void *plan, void *pack)

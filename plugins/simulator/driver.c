@@ -110,6 +110,16 @@ size_t sim_live(void)
     return live;
 }
 
+size_t sim_computed(void)
+{
+    size_t computed;
+
+    pthread_mutex_lock(&sim.lock);
+    computed = sim.computed;
+    pthread_mutex_unlock(&sim.lock);
+    return computed;
+}
+
 size_t sim_spun(void)
 {
     size_t spun;

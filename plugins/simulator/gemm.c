@@ -83,5 +83,5 @@ static int gemm_run(void *p, int code)
 
 int sim_gemm_submit(void *stream, const struct sim_gemm *gemm)
 {
-    return sim_submit(stream, gemm_run, gemm, sizeof *gemm);
+    return sim_compute(stream, gemm_run, gemm, sizeof *gemm);
 }

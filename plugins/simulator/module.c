@@ -216,6 +216,6 @@ int sim_launch(void *function, unsigned teams_x, unsigned teams_y, unsigned team
     launch.size = *(size_t *)extra[3];
     if (!module_is_good(&launch, teams, lanes)) return sim_leave(SIM_INVALID_VALUE);
     memcpy(launch.parameters, extra[1], launch.size);
-    return sim_leave(sim_submit(stream, run_launch, &launch,
-                                offsetof(struct launch, parameters) + launch.size));
+    return sim_leave(sim_compute(stream, run_launch, &launch,
+                                 offsetof(struct launch, parameters) + launch.size));
 }

@@ -98,6 +98,9 @@ enum sim_call {
 size_t sim_live(void);
 /* For tests: the number of waits in which a real driver would have spun. */
 size_t sim_spun(void);
+/* For tests: the number of kernels, and of computations by vendors' libraries, that have been
+ * enqueued or recorded. */
+size_t sim_computed(void);
 
 enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
 
@@ -120,7 +123,7 @@ struct sim {
     int n_device;
     uint64_t memory;
     unsigned delay, seed, load;
-    size_t live, spun;
+    size_t live, spun, computed;
     struct sim_device device[8];
 };
 extern struct sim sim;
@@ -150,6 +153,8 @@ bool sim_is_device_address(const void *address);
  * failure on the device, or 0; `run` returns this code, or that of a new failure. On a captured
  * stream the work is recorded. Under the lock. */
 int sim_submit(void *stream, int (*run)(void *work, int code), const void *work, size_t size);
+/* The same for a kernel or a library's computation, which sim_computed counts. */
+int sim_compute(void *stream, int (*run)(void *work, int code), const void *work, size_t size);
 /* Waits until a condition of the simulator may have changed. Under the lock. */
 void sim_wait(void);
 void sim_wake(void);

@@ -128,6 +128,12 @@ int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, s
     return SIM_SUCCESS;
 }
 
+int sim_compute(void *handle, int (*run)(void *work, int code), const void *of, size_t size)
+{
+    sim.computed++;
+    return sim_submit(handle, run, of, size);
+}
+
 struct sim_device *sim_device_of(void *handle)
 {
     struct sim_stream *stream = stream_checked(handle, SIM_STREAM);

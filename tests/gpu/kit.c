@@ -96,6 +96,14 @@ size_t driver_live(const char *path)
     return live ? live() : 1;
 }
 
+size_t driver_computed(const char *path)
+{
+    size_t (*computed)(void) = NULL;
+
+    *(void **)&computed = kit_symbol(path, "sim_computed");
+    return computed ? computed() : 0;
+}
+
 size_t driver_spun(const char *path)
 {
     size_t (*spun)(void) = NULL;

@@ -46,6 +46,8 @@ const struct bp_plugin *load(const char *path);
 size_t driver_live(const char *path);
 /* The number of waits in which the simulator has spun. */
 size_t driver_spun(const char *path);
+/* The number of kernels and library calls that the simulator has enqueued or recorded. */
+size_t driver_computed(const char *path);
 
 /* The caller's own use of the driver. caller_begin makes a context current before the plugin is
  * loaded; caller_stays checks that it is still current. device: the context's device; -1: no

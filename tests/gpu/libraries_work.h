@@ -26,7 +26,7 @@ static void end(struct world *w)
            driver_live(driver_path));
 }
 
-enum { VIEWS = 4, VIEW_RANK = 4, SIZE = 64 };
+enum { VIEWS = 5, VIEW_RANK = 4, SIZE = 64 };
 
 /* A launch of a kernel row: the shapes of its inputs, then of the output; each input has the
  * numbers 1, 2, 3, ... A shape ends with 0; a shape that begins with 0 is an absent input. */
@@ -49,6 +49,12 @@ static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta 
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
 static const struct bp_fused_matmul_attrs clipped = {
     .size = sizeof clipped, .activation = BP_ACTIVATION_CLIP, .alpha = 10, .beta = 20};
+#define FUSED_CONV(function) \
+    {.size = sizeof(struct bp_fused_conv_attrs), .stride = {1, 1, 1}, .dilation = {1, 1, 1}, \
+     .groups = 1, .activation = (function)}
+static const struct bp_fused_conv_attrs conv_relu = FUSED_CONV(BP_ACTIVATION_RELU);
+static const struct bp_fused_conv_attrs conv_sum = FUSED_CONV(BP_ACTIVATION_NONE);
+static const struct bp_fused_conv_attrs conv_swish = FUSED_CONV(BP_ACTIVATION_HARD_SWISH);
 static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
                                           .dilation = {1, 1, 1}, .groups = 1};
 static const struct bp_conv_attrs conv_steps = {
@@ -134,11 +140,24 @@ static const struct recipe recipes[] = {
     /* The older interface does not support these pads. */
     {"sim_conv_f16_cudnn", &conv_uneven, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 3}}, SIM_F16,
      .n_result = 3, .result = {2, 5, 8}, .apart = true},
+    /* Bias, residual and relu in one graph; copied where addresses are not multiples of 16. */
+    {"sim_fused_conv_bf16_cudnn", &conv_relu, 4,
+     {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_BF16, .n_result = 4,
+     .result = {39, 50, 90, 117}},
+    {"sim_fused_conv_f16_cudnn", &conv_relu, 4,
+     {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_F16, .n_result = 4,
+     .result = {39, 50, 90, 117}, .apart = true},
+    {"sim_fused_conv_f16_cudnn", &conv_swish, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}},
+     SIM_F16, .n_result = 4, .result = {38, 48, 87, 113}},
+    {"sim_fused_conv_f32_cudnn", &conv_relu, 4,
+     {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}, {1, 2, 1, 2}}, .n_result = 4,
+     .result = {39, 50, 90, 117}},
 };
 enum {
     RECIPES = sizeof recipes / sizeof *recipes,
-    GRAPHS = RECIPES - 8,
-    UNEVEN = RECIPES - 1,
+    FUSED_CONVS = RECIPES - 4,
+    GRAPHS = RECIPES - 12,
+    UNEVEN = RECIPES - 5,
     HIP = GRAPHS - 8,
 };
 
@@ -169,11 +188,11 @@ static void make_views(struct views *v, const struct recipe *r)
     }
 }
 
-/* Gives four tensors four parts of the world's x. */
+/* Gives each tensor a part of the world's x. */
 static void place_views(struct world *w, struct views *v, const struct recipe *r)
 {
     for (int i = 0; i <= r->n_in; i++)
-        v->view[i].data = (char *)w->x.data + 1024 * i + (r->apart ? 4 : 0);
+        v->view[i].data = (char *)w->x.data + 768 * i + (r->apart ? 4 : 0);
 }
 
 static bool write_inputs(struct world *w, const struct views *v, const struct recipe *r)
@@ -216,7 +235,7 @@ static enum bp_status make_plan(struct world *w, const struct recipe *r, const s
 
 static enum outcome run_recipe(struct world *w, const struct recipe *r)
 {
-    struct views v = {.port = {0, 1, 2, 3}};
+    struct views v = {.port = {0, 1, 2, 3, 4}};
     const struct bp_kernel *row = find_named(w, r->row);
     struct bp_plan plan = {.size = sizeof plan};
     enum bp_status status;
@@ -246,7 +265,7 @@ static enum outcome run_recipe(struct world *w, const struct recipe *r)
 /* Makes a plan and destroys it; *workspace receives the bytes that the plan requests. */
 static enum bp_status plan_recipe(struct world *w, const struct recipe *r, uint64_t *workspace)
 {
-    struct views v = {.port = {0, 1, 2, 3}};
+    struct views v = {.port = {0, 1, 2, 3, 4}};
     const struct bp_kernel *row = find_named(w, r->row);
     struct bp_plan plan = {.size = sizeof plan};
     enum bp_status status;

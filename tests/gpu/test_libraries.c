@@ -87,6 +87,11 @@ static const struct way ways[] = {
      "cudnnBackendFinalize:21:3000,", false, 2048 + 3 * 256, true},
     {"no graph of cuDNN's: it lacks a function", GRAPHS, "", true, 1024, false},
     {"no graph of cuDNN's: f32", 7, "", false, 1024, false},
+    {"a graph of cuDNN's with relu: not by an engine that loses NaN", FUSED_CONVS, "", false,
+     2048 + 5 * 256, true},
+    {"a graph of cuDNN's without relu, where no engine keeps NaN", FUSED_CONVS,
+     "cudnnBackendFinalize:19:3000,cudnnBackendFinalize:19:3000,", false, 2048 + 5 * 256, true},
+    {"no graph of cuDNN's with a residual", FUSED_CONVS, "", true, 1024, false},
 };
 
 /* Plans of equal convolutions share a graph. A graph that no plan uses is kept for later plans,

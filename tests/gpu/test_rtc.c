@@ -365,6 +365,78 @@ static void call_fails(const void *arg)
     end(&again);
 }
 
+/* ---- what follows a convolution ---- */
+
+static const struct bp_fused_conv_attrs conv_clip = {
+    .size = sizeof conv_clip, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .groups = 1,
+    .activation = BP_ACTIVATION_CLIP, .alpha = 49, .beta = 100};
+#define WITH_RESIDUAL \
+    4, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}, {1, 2, 1, 2}}
+#define WITHOUT_RESIDUAL \
+    3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}
+
+/* A call of fused_conv, and how many kernels and library calls it takes with a compiler and without
+ * one. */
+static const struct conv_launches {
+    struct recipe recipe;
+    size_t compiled, portable;
+} conv_launches[] = {
+    {{"sim_fused_conv_f32_cudnn", &conv_clip, WITH_RESIDUAL, .n_result = 4,
+      .result = {49, 50, 90, 100}}, 2, 4},
+    {{"sim_fused_conv_f32_cudnn", &conv_relu, WITHOUT_RESIDUAL, .n_result = 4,
+      .result = {38, 48, 87, 113}}, 2, 3},
+    {{"sim_fused_conv_f32_cudnn", &conv_sum, WITHOUT_RESIDUAL, .n_result = 4,
+      .result = {38, 48, 87, 113}}, 2, 2},
+    {{"sim_fused_conv_bf16_cudnn", &conv_relu, WITH_RESIDUAL, SIM_BF16, .n_result = 4,
+      .result = {39, 50, 90, 117}}, 1, 1},
+    {{"sim_fused_conv_bf16_cudnn", &conv_relu, WITHOUT_RESIDUAL, SIM_BF16, .n_result = 4,
+      .result = {38, 48, 87, 113}}, 1, 1},
+    {{"sim_fused_conv_f16_cudnn", &conv_clip, WITH_RESIDUAL, SIM_F16, .n_result = 4,
+      .result = {49, 50, 90, 100}}, 2, 2},
+    /* The library gets no unaligned bias: it is copied, as the other four tensors and the
+     * result. */
+    {{"sim_fused_conv_f16_cudnn", &conv_relu, WITH_RESIDUAL, SIM_F16, .n_result = 4,
+      .result = {39, 50, 90, 117}, .apart = true}, 6, 6},
+};
+
+static void conv_is_launched(const void *arg)
+{
+    const bool compiles = arg != NULL;
+
+    if (!compiles) setenv("BP_SIM_NVRTC", "off", 1);
+    if (!compiles) setenv("BP_SIM_HIPRTC", "off", 1);
+    for (size_t i = 0; i < sizeof conv_launches / sizeof *conv_launches; i++) {
+        const struct conv_launches *c = &conv_launches[i];
+        size_t wanted = compiles ? c->compiled : c->portable, before;
+        struct world w;
+        begin(&w);
+        before = driver_computed(driver_path);
+        expect(run_recipe(&w, &c->recipe) == WORKS, "%s: %s", c->recipe.row, error_text);
+        before = driver_computed(driver_path) - before;
+        expect(before == wanted, "%s (%zu): %zu launches, not %zu", c->recipe.row, i, before,
+               wanted);
+        end(&w);
+    }
+    expect(!*error_text, "it said: %s", error_text);
+}
+
+/* Kernels that cannot be compiled, with the bias and without it, are replaced by portable ones. */
+static void conv_without_kernel(const void *arg)
+{
+    const struct conv_launches *c = &conv_launches[0];
+    size_t before;
+    struct world w;
+
+    (void)arg;
+    setenv("BP_SIM_FAIL", "nvrtcCompileProgram:1:6,nvrtcCompileProgram:1:6", 1);
+    begin(&w);
+    before = driver_computed(driver_path);
+    expect(run_recipe(&w, &c->recipe) == WORKS, "%s: %s", c->recipe.row, error_text);
+    expect(driver_computed(driver_path) - before == c->portable, "%zu launches",
+           driver_computed(driver_path) - before);
+    end(&w);
+}
+
 static void rtc_fails(const char *call, int recipe)
 {
     struct failure f = {call, 1, recipe};
@@ -403,6 +475,9 @@ static void all_cases(void)
     rtc_case("compiled while a stream is recorded", is_recorded, NULL);
     rtc_case("threads that need the same kernel", threads_share, NULL);
     rtc_case("the caller's context stays", caller_keeps_its_context, NULL);
+    rtc_case("fused_conv: launches with a compiler", conv_is_launched, "");
+    rtc_case("fused_conv: launches without a compiler", conv_is_launched, NULL);
+    rtc_case("fused_conv: a kernel that cannot be compiled", conv_without_kernel, NULL);
     for (int i = 0; i < 4; i++) {
         snprintf(call, sizeof call, "nvrtc%s", calls[i]);
         rtc_fails(call, 0);

@@ -90,6 +90,18 @@ static void with_activations(const struct case_builder *builder, product_case *p
     }
 }
 
+/* The cases of images with NaN and infinities whose channels are innermost, without the bias: a
+ * library may compute the products alone by other kernels. */
+static void fused_conv_without_bias(const struct case_builder *builder)
+{
+    for (int i = 0; i < 2; i++) {
+        struct kernel_case *made =
+            channels_innermost(conv_case(builder, "1x16x8x8+16x16x3x3+-+-", &activations[i]));
+        made->in[0].data = DATA_NONFINITE;
+        case_end(builder, made, "last.nonfinite.plain.%s", activations[i].name);
+    }
+}
+
 /* Adds a case in which y is the residual's memory, if the row allows that. */
 static void in_place(const struct case_builder *builder, struct kernel_case *made,
                      const char *variant)
@@ -221,6 +233,7 @@ void cases_fused_conv(struct case_builder *builder)
     with_activations(builder, conv_case, "small", "1x3x5x6+4x3x3x3+4+1x4x3x4",
                      "2x3x5x6+4x3x3x3+4+-");
     with_activations(builder, conv_case, "last", window, "1x16x8x8+16x16x3x3+16+-");
+    fused_conv_without_bias(builder);
     fused_conv_geometries(builder);
     fused_conv_residuals(builder);
     fused_conv_of_phones(builder);
