@@ -2,10 +2,10 @@
 /* cudnn.c: computes convolutions, also those with an epilogue, by cuDNN. The algorithm is chosen
  * when the plan is made, by the library's heuristics and without measurements: for half types by
  * the graph interface (cudnn_graph.c); for other types, and where the graph interface has no
- * engine, by the older interface. Filters whose layout differs from the images' layout are copied through the workspace.
- * For half types the library adds the bias to its sums in f32; for other types the bias is written
- * to the result before the products are added. In both cases the result is rounded once. A handle
- * belongs to one stream, so each stream has its own. */
+ * engine, by the older interface. Filters whose layout differs from the images' layout are copied
+ * through the workspace. For half types the library adds the bias to its sums in f32; for other
+ * types the bias is written to the result before the products are added. In both cases the result
+ * is rounded once. A handle belongs to one stream, so each stream has its own. */
 #include "cudnn_plan.h"
 #include <string.h>
 
@@ -465,9 +465,8 @@ void gpu_cudnn_end(void *self, const struct bp_kernel *row, void *plan)
     host->release(host->ctx, plan, sizeof(struct cudnn_plan));
 }
 
-/* Copies elements by a portable kernel. */
-static enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,
-                                   const struct bp_view *to)
+enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,
+                            const struct bp_view *to)
 {
     struct bp_launch copy = *launch;
 

@@ -89,7 +89,7 @@ bool cudnn_finalize(const struct cudnn_builder *b, void *descriptor)
 void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tensor)
 {
     void *t = cudnn_add(b, CUDNN_IS_TENSOR);
-    const bool is_virtual = tensor->is_virtual;
+    const bool is_virtual = tensor->is_virtual, by_value = tensor->by_value;
 
     return t && cudnn_set(b, t, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, &tensor->type) &&
                    cudnn_set_i64(b, t, CUDNN_TENSOR_SHAPE, tensor->rank, tensor->shape) &&
@@ -98,6 +98,8 @@ void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tenso
                    cudnn_set(b, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &tensor->alignment) &&
                    (!is_virtual ||
                     cudnn_set(b, t, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 1, &is_virtual)) &&
+                   (!by_value ||
+                    cudnn_set(b, t, CUDNN_TENSOR_BY_VALUE, CUDNN_OF_BOOLS, 1, &by_value)) &&
                    cudnn_finalize(b, t)
                ? t
                : NULL;

@@ -40,6 +40,7 @@ struct cudnn_tensor {
     int id;
     int64_t alignment;
     bool is_virtual; /* computed, but not in memory */
+    bool by_value;   /* a number in the host's memory, read when the graph is enqueued */
 };
 
 /* The library's functions, valid once the library is open. */
@@ -50,6 +51,11 @@ extern const struct cudnn_calls *const gpu_cudnn_call;
 #define CUDNN_GOOD(device, name, ...) \
     gpu_vendor_good(device, &gpu_cudnn, #name, gpu_cudnn_call->name(__VA_ARGS__))
 
+/* The library's number of a data type. */
+int cudnn_type_of(uint8_t dtype);
+/* Copies elements by a portable kernel, between views of equal shape. */
+enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,
+                            const struct bp_view *to);
 /* Whether the library has the functions of the graph interface. */
 bool cudnn_has_graphs(void);
 

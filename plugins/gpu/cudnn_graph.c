@@ -5,6 +5,7 @@
  * tensors: if the bias were in the result, and beta 1, some kernels would round the sums before
  * they add the bias. */
 #include "cudnn_plan.h"
+#include <string.h>
 
 /* The number of the first virtual tensor, after those of the library's operands. Each step behind
  * the product reads one. */
@@ -26,7 +27,9 @@ static int step_count(const struct cudnn_plan *p)
 static bool add_tensor(struct conv_builder *c, int id, int type, const int *shape,
                        const int *stride, int64_t alignment)
 {
-    const struct cudnn_tensor t = {type, c->plan->rank, shape, stride, id, alignment, id >= SUMS};
+    const struct cudnn_tensor t = {.type = type, .rank = c->plan->rank, .shape = shape,
+                                   .stride = stride, .id = id, .alignment = alignment,
+                                   .is_virtual = id >= SUMS};
 
     c->tensor[id] = cudnn_add_tensor(&c->b, &t);
     return c->tensor[id] != NULL;
@@ -126,10 +129,25 @@ static bool add_graph(struct conv_builder *c)
            cudnn_build(&c->b, operation, n);
 }
 
+/* All inputs of a graph. */
+struct conv_key {
+    int kind, alignment, dtype, rank, adds_bias, adds_residual, adds_relu, unused;
+    int shape[TENSORS][AXES], stride[TENSORS][AXES];
+    struct cudnn_steps steps;
+};
+_Static_assert(sizeof(struct conv_key) == sizeof(int) * (20 + 2 * TENSORS * AXES), "no padding");
+
+struct conv_of {
+    const struct cudnn_plan *plan;
+    int64_t alignment;
+};
+
 /* An engine without notes may add gradients of images in f16. Where the library applies relu, the
  * engine must promise to keep NaN, because the result of max(NaN, 0) may be 0. */
-bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudnn_graph *out)
+static bool conv_make(const void *of, struct cudnn_graph *out)
 {
+    const struct cudnn_plan *p = ((const struct conv_of *)of)->plan;
+    const int64_t alignment = ((const struct conv_of *)of)->alignment;
     struct conv_builder c = {.b = {.device = p->device, .handle = p->handle,
                                    .needs_notes = cudnn_may_add_in_half(p),
                                    .keeps_nan = p->adds_relu ||
@@ -141,6 +159,19 @@ bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudn
     }
     cudnn_graph_drop(p->device, &c.b.graph);
     return false;
+}
+
+const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t alignment)
+{
+    struct conv_key key = {.kind = (int)p->kind, .alignment = (int)alignment, .dtype = p->dtype,
+                           .rank = p->rank, .adds_bias = p->adds_bias,
+                           .adds_residual = p->adds_residual, .adds_relu = p->adds_relu,
+                           .steps = p->steps};
+    const struct conv_of of = {p, alignment};
+
+    memcpy(key.shape, p->shape, sizeof key.shape);
+    memcpy(key.stride, p->stride, sizeof key.stride);
+    return cudnn_kept_take(p->device, &key, sizeof key, conv_make, &of);
 }
 
 int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph, void *handle,

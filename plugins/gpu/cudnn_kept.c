@@ -1,40 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn_kept.c: caches cuDNN's graphs for each device, so that plans of equal convolutions share
- * them. Making a graph can take 0.1 s, since cuDNN compiles kernels for it, and 8 MB of host
- * memory; and for some graphs that are destroyed cuDNN 9.19 does not free about 70 KB. Therefore
- * the cache also keeps the last few graphs that no plan uses. */
-#include "cudnn_plan.h"
+/* cudnn_kept.c: keeps cuDNN's graphs by their keys; see cudnn_kept.h. Making a graph can take
+ * 0.1 s, since cuDNN compiles kernels for it, and 8 MB of host memory; and for some graphs that are
+ * destroyed cuDNN 9.19 does not free about 70 KB. Therefore the cache also keeps the last few
+ * graphs that no plan uses. */
+#include "cudnn_kept.h"
 #include <string.h>
 
-enum { UNUSED = 8 }; /* number of unused graphs that a device keeps */
-
-/* All inputs of a graph. Keys are compared as bytes. */
-struct key {
-    int64_t alignment;
-    int kind, dtype, rank, adds_bias, adds_residual, adds_relu;
-    int shape[TENSORS][AXES], stride[TENSORS][AXES];
-    struct cudnn_steps steps;
+enum {
+    UNUSED = 8, /* number of unused graphs that a device keeps */
+    KEY_MOST = 256
 };
-_Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (18 + 2 * TENSORS * AXES),
-               "no padding");
 
 struct cudnn_kept {
     struct cudnn_graph graph; /* must be first: plans hold its address */
-    struct key key;
-    struct cudnn_kept *next; /* the graph that was used before this one */
+    struct cudnn_kept *next;  /* the graph that was used before this one */
     int users;
+    size_t size; /* of the key */
+    unsigned char key[KEY_MOST];
 };
-
-static struct key cudnn_kept_key_of(const struct cudnn_plan *p, int64_t alignment)
-{
-    struct key key = {.alignment = alignment, .kind = (int)p->kind, .dtype = p->dtype,
-                      .rank = p->rank, .adds_bias = p->adds_bias, .adds_residual = p->adds_residual,
-                      .adds_relu = p->adds_relu, .steps = p->steps};
-
-    memcpy(key.shape, p->shape, sizeof key.shape);
-    memcpy(key.stride, p->stride, sizeof key.stride);
-    return key;
-}
 
 static void cudnn_kept_destroy(const struct gpu_device *device, struct cudnn_kept *kept)
 {
@@ -44,31 +27,34 @@ static void cudnn_kept_destroy(const struct gpu_device *device, struct cudnn_kep
     host->release(host->ctx, kept, sizeof *kept);
 }
 
-static struct cudnn_kept *cudnn_kept_make(const struct cudnn_plan *p, const struct key *key)
+static struct cudnn_kept *cudnn_kept_make(const struct gpu_device *device, const void *key,
+                                          size_t size, cudnn_graph_fn *make, const void *of)
 {
-    const struct bp_host *host = p->device->gpu->host;
+    const struct bp_host *host = device->gpu->host;
     struct cudnn_kept *kept = host->allocate(host->ctx, sizeof *kept, _Alignof(struct cudnn_kept));
 
     if (!kept) return NULL;
-    *kept = (struct cudnn_kept){.key = *key};
-    if (cudnn_graph_make(p, key->alignment, &kept->graph)) return kept;
+    *kept = (struct cudnn_kept){.size = size};
+    memcpy(kept->key, key, size);
+    if (make(of, &kept->graph)) return kept;
     host->release(host->ctx, kept, sizeof *kept);
     return NULL;
 }
 
-const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t alignment)
+const struct cudnn_graph *cudnn_kept_take(struct gpu_device *device, const void *key, size_t size,
+                                          cudnn_graph_fn *make, const void *of)
 {
-    const struct key key = cudnn_kept_key_of(p, alignment);
-    struct cudnn_kept **at = &p->device->graphs, *kept;
+    struct cudnn_kept **at = &device->graphs, *kept;
 
-    while (*at && memcmp(&(*at)->key, &key, sizeof key)) at = &(*at)->next;
+    if (size > KEY_MOST) return NULL;
+    while (*at && ((*at)->size != size || memcmp((*at)->key, key, size))) at = &(*at)->next;
     kept = *at;
     if (kept) *at = kept->next;
-    else kept = cudnn_kept_make(p, &key);
+    else kept = cudnn_kept_make(device, key, size, make, of);
     if (!kept) return NULL;
     kept->users++;
-    kept->next = p->device->graphs;
-    p->device->graphs = kept;
+    kept->next = device->graphs;
+    device->graphs = kept;
     return &kept->graph;
 }
 

@@ -4,7 +4,7 @@
 #ifndef GPU_CUDNN_PLAN_H
 #define GPU_CUDNN_PLAN_H
 
-#include "cudnn_descriptor.h"
+#include "cudnn_kept.h"
 #include "cudnn_tail.h"
 #include "gemm.h"
 #include <ops/conv/launch_shape.h>
@@ -49,8 +49,6 @@ struct cudnn_plan {
     struct cudnn_tail tail; /* what the library does not compute */
 };
 
-/* The library's number of a data type. */
-int cudnn_type_of(uint8_t dtype);
 /* Whether the library has kernels for this plan that round partial sums to f16 without a numerical
  * note about it. Kernels for tensor cores, and those with the note that they keep NaN, add in
  * f32. */
@@ -58,21 +56,13 @@ bool cudnn_may_add_in_half(const struct cudnn_plan *plan);
 /* The shape and strides of the bias as a tensor of the plan's rank: one value for each channel. */
 void cudnn_bias_shape(const struct cudnn_plan *plan, int out_shape[AXES], int out_stride[AXES]);
 
-/* cudnn_graph.c: makes the graph of a plan's operation for tensors at multiples of `alignment`
- * bytes. false: no engine meets the guarantees of the kernel rows; all descriptors are destroyed
- * again. Under the device's lock `loading`. */
-bool cudnn_graph_make(const struct cudnn_plan *plan, int64_t alignment, struct cudnn_graph *out);
+/* cudnn_graph.c: takes the graph of a plan's operation, for tensors at multiples of `alignment`
+ * bytes, from the device's cache, or makes it. NULL: no engine meets the guarantees of the kernel
+ * rows. Under the device's lock `loading`. */
+const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *plan, int64_t alignment);
 /* Enqueues the graph in the stream of a handle. Returns the library's code, and the name of the
  * function that returned it. */
 int cudnn_graph_run(const struct cudnn_plan *plan, const struct cudnn_graph *graph, void *handle,
                     void *const at[OPERANDS], void *workspace, const char **out_function);
-
-/* cudnn_kept.c: returns a graph as from cudnn_graph_make, which the device caches and shares with
- * other plans of equal operations. NULL: there is none. Under the device's lock `loading`. */
-const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *plan, int64_t alignment);
-/* A plan no longer needs the graph (NULL: no effect). */
-void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *graph);
-/* The device is about to be closed: destroys all graphs in its cache. */
-void cudnn_forget(struct gpu_device *device);
 
 #endif

@@ -87,7 +87,14 @@ bool gpu_vendor_has(struct gpu *gpu, const struct bp_kernel *row)
 enum bp_status portable_usable(void *self, const struct bp_kernel *row)
 {
     const struct gpu_vendor *vendor = vendor_of(row);
+    char setting[GPU_SETTING_SIZE];
 
+    if (vendor && !strcmp(row->op, "attention") && !gpu_vendor_is_set("FLASH")) {
+        gpu_setting_name(setting, "FLASH");
+        return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,
+                       "%s: it rounds the weights to the half type; %s=1 allows that", row->name,
+                       setting);
+    }
     if (vendor) return vendor_usable(self, vendor, row->name);
     if (strcmp(row->op, "fused_conv") != 0) return BP_OK;
     return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,

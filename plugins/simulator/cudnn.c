@@ -315,7 +315,7 @@ int cudnnGetConvolutionBackwardFilterWorkspaceSize(void *handle, void *x, void *
 
 /* ---- runs ---- */
 
-static int64_t cudnn_extent_of(const struct thing *t)
+int64_t cudnn_extent_of(const struct thing *t)
 {
     int64_t last = 1;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn.h: declares the objects and the products that the two files of the stand-in for cuDNN
+/* cudnn.h: declares the objects and the products that the files of the stand-in for cuDNN
  * share. */
 #ifndef SIM_CUDNN_H
 #define SIM_CUDNN_H
@@ -45,6 +45,13 @@ struct run {
     bool relu, loses_nan;
 };
 
+/* One enqueued attention: q, k, v and the result, whose axes are 0, 1, 3 and 4 of a thing. */
+struct attention {
+    struct thing part[4];
+    float scale;
+    void *at[4];
+};
+
 /* Returns SIM_TYPES if there is no such type. */
 enum sim_type cudnn_type_of(int type);
 /* Whether the shapes and types of a product's operands fit each other. */
@@ -52,7 +59,14 @@ bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing
                 const struct thing *y);
 /* Whether a tensor is a bias for y. */
 bool cudnn_is_bias(const struct thing *bias, const struct thing *y);
+/* The number of elements from a tensor's first one to its last one. */
+int64_t cudnn_extent_of(const struct thing *t);
 /* The work of a struct run, for sim_submit. */
 int cudnn_run_conv(void *run, int code);
+
+/* cudnn_attention.c: whether the library supports these operands; and the work of a struct
+ * attention. */
+bool cudnn_attention_fits(const struct thing part[4]);
+int cudnn_run_attention(void *attention, int code);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudnn_graph.c: simulates cuDNN's graph interface, for graphs of one convolution, or of a
  * convolution and steps behind it: the additions of a bias and of a residual, and relu. A step
- * reads the result of the one before it from a virtual tensor. The simulation accepts attributes
+ * reads the result of the one before it from a virtual tensor. A graph may also be one attention,
+ * which cudnn_attention.c computes. The simulation accepts attributes
  * only with the types, counts and order that the library's documentation states. Of the engine
  * configurations that its heuristic lists, only the last ones meet the guarantees of plugins/gpu;
  * the others refuse to run, or lose NaN in relu. */
@@ -39,6 +40,12 @@ static const struct rule {
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ID, CUDNN_OF_I64, 1, 1},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, 1},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 0, 1},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_BY_VALUE, CUDNN_OF_BOOLS, 0, 1},
+    {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_Q, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_K, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_V, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_SCALE, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 0, 1},
@@ -340,6 +347,34 @@ static int finish_pointwise(const struct descriptor *d)
     return 0;
 }
 
+/* The operands of attention, in the order of struct attention. */
+static const int attention_words[4] = {CUDNN_ATTENTION_Q, CUDNN_ATTENTION_K, CUDNN_ATTENTION_V,
+                                       CUDNN_ATTENTION_Y};
+
+static bool is_attention(const struct descriptor *graph)
+{
+    return cudnn_graph_is(pointer_of(graph, CUDNN_GRAPH_OPERATIONS), CUDNN_IS_ATTENTION);
+}
+
+static int finish_attention(const struct descriptor *d)
+{
+    const void *scale = pointer_of(d, CUDNN_ATTENTION_SCALE);
+    struct thing part[4], one;
+
+    for (int i = 0; i < 4; i++) {
+        const void *t = pointer_of(d, attention_words[i]);
+        if (!is_final(t, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
+        if (is_virtual(t) || cudnn_graph_count_of(t, CUDNN_TENSOR_SHAPE) != 4) return BAD_PARAM;
+        part[i] = tensor_of(t);
+    }
+    if (!is_final(scale, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
+    one = tensor_of(scale);
+    for (int a = 0; a < AXES; a++)
+        if (one.shape[a] != 1) return BAD_PARAM;
+    if (one.type != SIM_F32 || !has_attribute(scale, CUDNN_TENSOR_BY_VALUE)) return BAD_PARAM;
+    return cudnn_attention_fits(part) ? 0 : NOT_SUPPORTED;
+}
+
 /* Whether a tensor lies as y. */
 static bool is_like(const struct thing *t, const struct thing *y)
 {
@@ -347,7 +382,8 @@ static bool is_like(const struct thing *t, const struct thing *y)
            !memcmp(t->stride, y->stride, sizeof t->stride);
 }
 
-/* The tensors in memory that a graph reads and writes, in the order of struct run; NULL: absent.
+/* The tensors in memory that a graph reads and writes, in the order of struct run or struct
+ * attention; NULL: absent.
  * false: a tensor that is added is no bias and no residual. */
 static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
 {
@@ -356,8 +392,12 @@ static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS]
     const struct operation *o = operation_of(of[0]);
     struct thing y, b;
 
-    for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
     tensor[BIAS] = tensor[RESIDUAL] = NULL;
+    if (is_attention(graph)) {
+        for (int i = 0; i < 4; i++) tensor[i] = pointer_of(of[0], attention_words[i]);
+        return true;
+    }
+    for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
     if (n > 1) tensor[2] = pointer_of(of[n - 1], CUDNN_POINTWISE_Y);
     y = tensor_of(tensor[2]);
     for (int64_t i = 1; i < n; i++) {
@@ -389,6 +429,10 @@ static int finish_graph(const struct descriptor *d)
     const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
     const void *tensor[PARTS], *y;
 
+    if (is_attention(d))
+        return n > 1 ? NOT_SUPPORTED
+               : is_final(of[0], CUDNN_IS_ATTENTION) ? 0
+                                                     : NOT_FINALIZED;
     if (!o || !is_final(of[0], o->kind)) return NOT_FINALIZED;
     y = pointer_of(of[0], o->part[2]);
     if (n > 1 && o->result != 2) return NOT_SUPPORTED;
@@ -480,6 +524,7 @@ static int cudnn_graph_finish(struct descriptor *d)
     case CUDNN_IS_STEP:
         return finish_step(d);
     case CUDNN_IS_POINTWISE: return finish_pointwise(d);
+    case CUDNN_IS_ATTENTION: return finish_attention(d);
     case CUDNN_IS_GRAPH:
         return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? finish_graph(d) : BAD_PARAM;
     case CUDNN_IS_HEURISTIC:
@@ -567,48 +612,70 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t requested
 
 /* ---- runs ---- */
 
-/* Finds the addresses of a product's operands by the ids of its tensors. */
-static int place_parts(const struct descriptor *graph, const struct descriptor *pack,
-                       struct run *r)
+/* The address of a tensor, by its id; NULL: the pack has none. */
+static void *address_of(const struct descriptor *pack, const void *tensor)
 {
     const int64_t n = cudnn_graph_count_of(pack, CUDNN_PACK_IDS);
+    int k = 0;
+
+    while (k < n && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(tensor, CUDNN_TENSOR_ID, 0)) k++;
+    return k < n ? ((void *const *)data_of(pack, CUDNN_PACK_ADDRESSES))[k] : NULL;
+}
+
+/* Finds the addresses of a graph's operands. */
+static int place_parts(const struct descriptor *graph, const struct descriptor *pack,
+                       void *at[PARTS])
+{
     const void *tensor[PARTS];
 
     tensors_of(graph, tensor);
     for (int i = 0; i < PARTS; i++) {
-        const void *t = tensor[i];
-        int k = 0;
-        if (!t) continue;
-        while (k < n && i64_of(pack, CUDNN_PACK_IDS, k) != i64_of(t, CUDNN_TENSOR_ID, 0)) k++;
-        if (k == n) return BAD_PARAM;
-        r->at[i] = ((void *const *)data_of(pack, CUDNN_PACK_ADDRESSES))[k];
-        if (!r->at[i]) return BAD_PARAM;
-        if ((uintptr_t)r->at[i] % (uintptr_t)i64_of(t, CUDNN_TENSOR_ALIGNMENT, 0))
+        if (!tensor[i]) continue;
+        at[i] = address_of(pack, tensor[i]);
+        if (!at[i]) return BAD_PARAM;
+        if ((uintptr_t)at[i] % (uintptr_t)i64_of(tensor[i], CUDNN_TENSOR_ALIGNMENT, 0))
             return MISALIGNED;
     }
     return 0;
 }
 
+static int start_attention(const struct thing *handle, const struct descriptor *graph,
+                           const struct descriptor *pack, void *const at[PARTS])
+{
+    const void *operation = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const float *scale = address_of(pack, pointer_of(operation, CUDNN_ATTENTION_SCALE));
+    struct attention a;
+
+    if (!scale) return BAD_PARAM;
+    a.scale = *scale;
+    for (int i = 0; i < 4; i++) {
+        a.part[i] = tensor_of(pointer_of(operation, attention_words[i]));
+        a.at[i] = at[i];
+    }
+    return sim_compute(handle->stream, cudnn_run_attention, &a, sizeof a);
+}
+
 static int cudnn_graph_start(const struct thing *handle, const struct descriptor *plan,
                              const struct descriptor *pack)
 {
-    const struct descriptor *operation;
     const struct way *way;
+    void *at[PARTS] = {NULL};
     struct run r;
     int code;
 
     if (!is_handle(handle)) return BAD_PARAM;
     if (!is_final(plan, CUDNN_IS_PLAN) || !is_final(pack, CUDNN_IS_PACK)) return NOT_FINALIZED;
     way = &ways[plan->way];
-    operation = pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS);
-    r = product_of(operation);
-    r.relu = has_relu(plan->graph);
-    r.loses_nan = way->loses_nan;
-    code = place_parts(plan->graph, pack, &r);
+    code = place_parts(plan->graph, pack, at);
     if (code) return code;
     if (!way->works || (way->workspace && !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE),
                                                      (size_t)way->workspace)))
         return BAD_PARAM;
+    if (is_attention(plan->graph)) return start_attention(handle, plan->graph, pack, at);
+    r = product_of(pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS));
+    r.relu = has_relu(plan->graph);
+    r.loses_nan = way->loses_nan;
+    memcpy(r.at, at, sizeof r.at);
     return sim_compute(handle->stream, cudnn_run_conv, &r, sizeof r);
 }
 

@@ -122,6 +122,9 @@ static_assert(CUDNN_ANY_MATH == (int)CUDNN_DEFAULT_MATH &&
 
 /* The numbers of the graph interface. */
 #define NUMBER(name, theirs, number) static_assert(name == (int)theirs, #theirs);
+#if CUDNN_VERSION < 91300
+#define LATER(name, theirs, number)
+#endif
 #include "gpu/cudnn_graph.def"
 
 /* The masks contain the algorithms that are not transforms. */

@@ -49,6 +49,7 @@ static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta 
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
 static const struct bp_fused_matmul_attrs clipped = {
     .size = sizeof clipped, .activation = BP_ACTIVATION_CLIP, .alpha = 10, .beta = 20};
+static const struct bp_attention_attrs attention = {.size = sizeof attention, .causal = 1};
 #define FUSED_CONV(function) \
     {.size = sizeof(struct bp_fused_conv_attrs), .stride = {1, 1, 1}, .dilation = {1, 1, 1}, \
      .groups = 1, .activation = (function)}
@@ -152,12 +153,19 @@ static const struct recipe recipes[] = {
     {"sim_fused_conv_f32_cudnn", &conv_relu, 4,
      {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}, {1, 2, 1, 2}}, .n_result = 4,
      .result = {39, 50, 90, 117}},
+    /* The second key has the whole weight. */
+    {"sim_attention_f16_cudnn", &attention, 3, {{1, 1, 8}, {1, 2, 8}, {1, 2, 8}, {1, 1, 8}},
+     SIM_F16, .n_result = 8, .result = {9, 10, 11, 12, 13, 14, 15, 16}},
+    {"sim_attention_bf16_cudnn", &attention, 3,
+     {{1, 2, 1, 8}, {1, 1, 2, 8}, {1, 1, 2, 8}, {1, 2, 1, 8}}, SIM_BF16, .n_result = 8,
+     .result = {9, 10, 11, 12, 13, 14, 15, 16}, .apart = true},
 };
 enum {
     RECIPES = sizeof recipes / sizeof *recipes,
-    FUSED_CONVS = RECIPES - 4,
-    GRAPHS = RECIPES - 12,
-    UNEVEN = RECIPES - 5,
+    ATTENTION = RECIPES - 2,
+    FUSED_CONVS = RECIPES - 6,
+    GRAPHS = RECIPES - 14,
+    UNEVEN = RECIPES - 7,
     HIP = GRAPHS - 8,
 };
 

@@ -91,6 +91,8 @@ static const struct way ways[] = {
      2048 + 5 * 256, true},
     {"a graph of cuDNN's without relu, where no engine keeps NaN", FUSED_CONVS,
      "cudnnBackendFinalize:19:3000,cudnnBackendFinalize:19:3000,", false, 2048 + 5 * 256, true},
+    {"a graph of cuDNN's with attention", ATTENTION, "", false, 2048 + 4 * 256, true},
+    {"a graph of cuDNN's with attention: copies", ATTENTION + 1, "", false, 2048 + 4 * 256, true},
     {"no graph of cuDNN's with a residual", FUSED_CONVS, "", true, 1024, false},
 };
 
@@ -479,11 +481,12 @@ static void lacks_functions(const void *arg)
            "it said: %s", error_text);
 }
 
-/* Whether only cuDNN's graph interface can compute a recipe: pads that differ, and gradients of
- * images in f16, which the algorithm of the older interface adds in f16. */
+/* Whether only cuDNN's graph interface can compute a recipe: pads that differ, attention, and
+ * gradients of images in f16, which the algorithm of the older interface adds in f16. */
 static bool needs_graphs(int recipe)
 {
-    return recipe == UNEVEN || !strcmp(recipes[recipe].row, "sim_conv_grad_input_f16_cudnn");
+    return recipe == UNEVEN || recipe >= ATTENTION ||
+           !strcmp(recipes[recipe].row, "sim_conv_grad_input_f16_cudnn");
 }
 
 /* A library that lacks only functions that the plugin does not need is used. */
