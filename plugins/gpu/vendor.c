@@ -84,17 +84,32 @@ bool gpu_vendor_has(struct gpu *gpu, const struct bp_kernel *row)
     return vendor && is_there(gpu, vendor);
 }
 
+/* Whether the setting is set without which a library's row does not exist. */
+static enum bp_status is_allowed(const struct gpu *gpu, const struct bp_kernel *row)
+{
+    static const struct {
+        const char *op, *setting, *why;
+    } wanted[] = {
+        {"attention", "FLASH", "it rounds the weights to the half type"},
+        {"layer_norm", "NORMS", "it may be slower than the portable kernel"},
+        {"rms_norm", "NORMS", "it may be slower than the portable kernel"},
+    };
+    char name[GPU_SETTING_SIZE];
+
+    for (size_t i = 0; row->priority && i < sizeof wanted / sizeof *wanted; i++) {
+        if (strcmp(row->op, wanted[i].op) != 0 || gpu_vendor_is_set(wanted[i].setting)) continue;
+        gpu_setting_name(name, wanted[i].setting);
+        return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, "%s: %s; %s=1 allows that", row->name,
+                       wanted[i].why, name);
+    }
+    return BP_OK;
+}
+
 enum bp_status portable_usable(void *self, const struct bp_kernel *row)
 {
     const struct gpu_vendor *vendor = vendor_of(row);
-    char setting[GPU_SETTING_SIZE];
 
-    if (vendor && !strcmp(row->op, "attention") && !gpu_vendor_is_set("FLASH")) {
-        gpu_setting_name(setting, "FLASH");
-        return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,
-                       "%s: it rounds the weights to the half type; %s=1 allows that", row->name,
-                       setting);
-    }
+    TRY(is_allowed(self, row));
     if (vendor) return vendor_usable(self, vendor, row->name);
     if (strcmp(row->op, "fused_conv") != 0) return BP_OK;
     return bp_fail(((struct gpu *)self)->host, BP_ERR_UNSUPPORTED,

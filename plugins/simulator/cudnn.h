@@ -36,7 +36,7 @@ struct thing {
 /* One enqueued product. Operand 0 is x, 1 is w, 2 is y; operand `result` is computed. Operand 3 is
  * the bias, one element for each channel of y, operand 4 a residual that lies as y; their addresses
  * are NULL if there are none. relu: applied at the end; loses_nan: makes NaN 0. */
-enum { BIAS = 3, RESIDUAL, PARTS };
+enum { BIAS = 3, RESIDUAL, CONV_PARTS, PARTS = 6 }; /* PARTS: of any graph */
 struct run {
     struct thing part[3], conv;
     int result;
@@ -50,6 +50,15 @@ struct attention {
     struct thing part[4];
     float scale;
     void *at[4];
+};
+
+/* One enqueued norm; absent operands have no kind and no address. */
+enum { NORM_X, NORM_Y, NORM_SCALE, NORM_BIAS, NORM_MEAN, NORM_R, NORM_PARTS };
+struct norm {
+    struct thing part[NORM_PARTS];
+    bool centres;
+    float epsilon;
+    void *at[NORM_PARTS];
 };
 
 /* Returns SIM_TYPES if there is no such type. */
@@ -68,5 +77,9 @@ int cudnn_run_conv(void *run, int code);
  * attention. */
 bool cudnn_attention_fits(const struct thing part[4]);
 int cudnn_run_attention(void *attention, int code);
+
+/* cudnn_norm.c: the same of a struct norm. */
+bool cudnn_norm_fits(const struct norm *norm);
+int cudnn_run_norm(void *norm, int code);
 
 #endif

@@ -2,7 +2,7 @@
 /* cudnn_graph.c: simulates cuDNN's graph interface, for graphs of one convolution, or of a
  * convolution and steps behind it: the additions of a bias and of a residual, and relu. A step
  * reads the result of the one before it from a virtual tensor. A graph may also be one attention,
- * which cudnn_attention.c computes. The simulation accepts attributes
+ * or one norm, which other files compute. The simulation accepts attributes
  * only with the types, counts and order that the library's documentation states. Of the engine
  * configurations that its heuristic lists, only the last ones meet the guarantees of plugins/gpu;
  * the others refuse to run, or lose NaN in relu. */
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { STEPS = 3 }; /* behind a product: two additions and relu */
-enum { DESCRIPTOR = 0xd9, VALUES = 8, VALUE = 40, WAYS = 11, NOTES = 3 };
+enum { DESCRIPTOR = 0xd9, VALUES = 12, VALUE = 64, WAYS = 11, NOTES = 3 };
 
 struct value {
     int attribute, type;
@@ -46,6 +46,15 @@ static const struct rule {
     {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_V, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_ATTENTION, CUDNN_ATTENTION_SCALE, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_MODE, CUDNN_OF_NORM_MODES, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_PHASE, CUDNN_OF_NORM_PHASES, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_X, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_SCALE, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_BIAS, CUDNN_OF_DESCRIPTORS, 0, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_MEAN, CUDNN_OF_DESCRIPTORS, 0, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_R, CUDNN_OF_DESCRIPTORS, 0, 1},
+    {CUDNN_IS_NORM, CUDNN_NORM_EPSILON, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 0, 1},
@@ -75,8 +84,8 @@ static const struct rule {
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_CONFIG, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, 1},
-    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, PARTS},
-    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, PARTS},
+    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, PARTS + 1},
+    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, PARTS + 1},
     {CUDNN_IS_PACK, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1, 1},
 };
 enum { RULES = sizeof rules / sizeof *rules };
@@ -356,10 +365,60 @@ static bool is_attention(const struct descriptor *graph)
     return cudnn_graph_is(pointer_of(graph, CUDNN_GRAPH_OPERATIONS), CUDNN_IS_ATTENTION);
 }
 
+/* The operands of a norm, in the order of struct norm. */
+static const int norm_words[NORM_PARTS] = {CUDNN_NORM_X, CUDNN_NORM_Y, CUDNN_NORM_SCALE,
+                                           CUDNN_NORM_BIAS, CUDNN_NORM_MEAN, CUDNN_NORM_R};
+
+static bool is_norm(const struct descriptor *graph)
+{
+    return cudnn_graph_is(pointer_of(graph, CUDNN_GRAPH_OPERATIONS), CUDNN_IS_NORM);
+}
+
+static struct norm norm_of(const struct descriptor *d)
+{
+    struct norm n = {.centres = cudnn_graph_number_of(d, CUDNN_NORM_MODE) == CUDNN_MODE_LAYER};
+
+    for (int i = 0; i < NORM_PARTS; i++)
+        if (has_attribute(d, norm_words[i])) n.part[i] = tensor_of(pointer_of(d, norm_words[i]));
+    return n;
+}
+
+/* Whether a tensor is one f32 in the host's memory. */
+static bool is_number(const void *t)
+{
+    const struct thing one = tensor_of(t);
+
+    for (int a = 0; a < AXES; a++)
+        if (one.shape[a] != 1) return false;
+    return one.type == SIM_F32 && has_attribute(t, CUDNN_TENSOR_BY_VALUE);
+}
+
+/* A layer_norm has a bias. Statistics are results in training, and only there. */
+static int finish_norm(const struct descriptor *d)
+{
+    const int mode = cudnn_graph_number_of(d, CUDNN_NORM_MODE);
+    const bool trains = cudnn_graph_number_of(d, CUDNN_NORM_PHASE) == CUDNN_NORM_TRAINING;
+    const bool centres = mode == CUDNN_MODE_LAYER;
+    const void *epsilon = pointer_of(d, CUDNN_NORM_EPSILON);
+    struct norm n;
+
+    for (int i = 0; i < NORM_PARTS; i++)
+        if (has_attribute(d, norm_words[i]) &&
+            !is_final(pointer_of(d, norm_words[i]), CUDNN_IS_TENSOR))
+            return NOT_FINALIZED;
+    if (!is_final(epsilon, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
+    if (!is_number(epsilon) || (!centres && mode != CUDNN_MODE_RMS) ||
+        has_attribute(d, CUDNN_NORM_BIAS) != centres || has_attribute(d, CUDNN_NORM_R) != trains ||
+        has_attribute(d, CUDNN_NORM_MEAN) != (trains && centres))
+        return BAD_PARAM;
+    n = norm_of(d);
+    return cudnn_norm_fits(&n) ? 0 : NOT_SUPPORTED;
+}
+
 static int finish_attention(const struct descriptor *d)
 {
     const void *scale = pointer_of(d, CUDNN_ATTENTION_SCALE);
-    struct thing part[4], one;
+    struct thing part[4];
 
     for (int i = 0; i < 4; i++) {
         const void *t = pointer_of(d, attention_words[i]);
@@ -368,10 +427,7 @@ static int finish_attention(const struct descriptor *d)
         part[i] = tensor_of(t);
     }
     if (!is_final(scale, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
-    one = tensor_of(scale);
-    for (int a = 0; a < AXES; a++)
-        if (one.shape[a] != 1) return BAD_PARAM;
-    if (one.type != SIM_F32 || !has_attribute(scale, CUDNN_TENSOR_BY_VALUE)) return BAD_PARAM;
+    if (!is_number(scale)) return BAD_PARAM;
     return cudnn_attention_fits(part) ? 0 : NOT_SUPPORTED;
 }
 
@@ -382,8 +438,8 @@ static bool is_like(const struct thing *t, const struct thing *y)
            !memcmp(t->stride, y->stride, sizeof t->stride);
 }
 
-/* The tensors in memory that a graph reads and writes, in the order of struct run or struct
- * attention; NULL: absent.
+/* The tensors in memory that a graph reads and writes, in the order of struct run, struct
+ * attention or struct norm; NULL: absent.
  * false: a tensor that is added is no bias and no residual. */
 static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
 {
@@ -392,7 +448,12 @@ static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS]
     const struct operation *o = operation_of(of[0]);
     struct thing y, b;
 
-    tensor[BIAS] = tensor[RESIDUAL] = NULL;
+    for (int i = 0; i < PARTS; i++) tensor[i] = NULL;
+    if (is_norm(graph)) {
+        for (int i = 0; i < NORM_PARTS; i++)
+            if (has_attribute(of[0], norm_words[i])) tensor[i] = pointer_of(of[0], norm_words[i]);
+        return true;
+    }
     if (is_attention(graph)) {
         for (int i = 0; i < 4; i++) tensor[i] = pointer_of(of[0], attention_words[i]);
         return true;
@@ -429,10 +490,10 @@ static int finish_graph(const struct descriptor *d)
     const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
     const void *tensor[PARTS], *y;
 
-    if (is_attention(d))
-        return n > 1 ? NOT_SUPPORTED
-               : is_final(of[0], CUDNN_IS_ATTENTION) ? 0
-                                                     : NOT_FINALIZED;
+    if (is_attention(d) || is_norm(d)) {
+        if (n > 1) return NOT_SUPPORTED;
+        return ((const struct descriptor *)of[0])->final ? 0 : NOT_FINALIZED;
+    }
     if (!o || !is_final(of[0], o->kind)) return NOT_FINALIZED;
     y = pointer_of(of[0], o->part[2]);
     if (n > 1 && o->result != 2) return NOT_SUPPORTED;
@@ -525,6 +586,7 @@ static int cudnn_graph_finish(struct descriptor *d)
         return finish_step(d);
     case CUDNN_IS_POINTWISE: return finish_pointwise(d);
     case CUDNN_IS_ATTENTION: return finish_attention(d);
+    case CUDNN_IS_NORM: return finish_norm(d);
     case CUDNN_IS_GRAPH:
         return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? finish_graph(d) : BAD_PARAM;
     case CUDNN_IS_HEURISTIC:
@@ -655,6 +717,19 @@ static int start_attention(const struct thing *handle, const struct descriptor *
     return sim_compute(handle->stream, cudnn_run_attention, &a, sizeof a);
 }
 
+static int start_norm(const struct thing *handle, const struct descriptor *graph,
+                      const struct descriptor *pack, void *const at[PARTS])
+{
+    const struct descriptor *operation = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
+    const float *epsilon = address_of(pack, pointer_of(operation, CUDNN_NORM_EPSILON));
+    struct norm n = norm_of(operation);
+
+    if (!epsilon) return BAD_PARAM;
+    n.epsilon = *epsilon;
+    memcpy(n.at, at, sizeof n.at);
+    return sim_compute(handle->stream, cudnn_run_norm, &n, sizeof n);
+}
+
 static int cudnn_graph_start(const struct thing *handle, const struct descriptor *plan,
                              const struct descriptor *pack)
 {
@@ -672,6 +747,7 @@ static int cudnn_graph_start(const struct thing *handle, const struct descriptor
                                                      (size_t)way->workspace)))
         return BAD_PARAM;
     if (is_attention(plan->graph)) return start_attention(handle, plan->graph, pack, at);
+    if (is_norm(plan->graph)) return start_norm(handle, plan->graph, pack, at);
     r = product_of(pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS));
     r.relu = has_relu(plan->graph);
     r.loses_nan = way->loses_nan;

@@ -49,6 +49,7 @@ static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta 
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
 static const struct bp_fused_matmul_attrs clipped = {
     .size = sizeof clipped, .activation = BP_ACTIVATION_CLIP, .alpha = 10, .beta = 20};
+static const struct bp_layer_norm_attrs norm = {.size = sizeof norm, .axis = -1};
 static const struct bp_attention_attrs attention = {.size = sizeof attention, .causal = 1};
 #define FUSED_CONV(function) \
     {.size = sizeof(struct bp_fused_conv_attrs), .stride = {1, 1, 1}, .dilation = {1, 1, 1}, \
@@ -159,13 +160,18 @@ static const struct recipe recipes[] = {
     {"sim_attention_bf16_cudnn", &attention, 3,
      {{1, 2, 1, 8}, {1, 1, 2, 8}, {1, 1, 2, 8}, {1, 2, 1, 8}}, SIM_BF16, .n_result = 8,
      .result = {9, 10, 11, 12, 13, 14, 15, 16}, .apart = true},
+    {"sim_layer_norm_f16_cudnn", &norm, 3, {{2, 2}, {2}, {2}, {2, 2}}, SIM_F16, .n_result = 4,
+     .result = {0, 4, 0, 4}},
+    {"sim_layer_norm_bf16_cudnn", &norm, 3, {{2, 2}, {2}, {2}, {2, 2}}, SIM_BF16, .n_result = 4,
+     .result = {0, 4, 0, 4}, .apart = true},
 };
 enum {
     RECIPES = sizeof recipes / sizeof *recipes,
-    ATTENTION = RECIPES - 2,
-    FUSED_CONVS = RECIPES - 6,
-    GRAPHS = RECIPES - 14,
-    UNEVEN = RECIPES - 7,
+    NORM = RECIPES - 2,
+    ATTENTION = RECIPES - 4,
+    FUSED_CONVS = RECIPES - 8,
+    GRAPHS = RECIPES - 16,
+    UNEVEN = RECIPES - 9,
     HIP = GRAPHS - 8,
 };
 

@@ -93,6 +93,8 @@ static const struct way ways[] = {
      "cudnnBackendFinalize:19:3000,cudnnBackendFinalize:19:3000,", false, 2048 + 5 * 256, true},
     {"a graph of cuDNN's with attention", ATTENTION, "", false, 2048 + 4 * 256, true},
     {"a graph of cuDNN's with attention: copies", ATTENTION + 1, "", false, 2048 + 4 * 256, true},
+    {"a graph of cuDNN's with layer_norm", NORM, "", false, 2048 + 4 * 256, true},
+    {"a graph of cuDNN's with layer_norm: copies", NORM + 1, "", false, 2048 + 4 * 256, true},
     {"no graph of cuDNN's with a residual", FUSED_CONVS, "", true, 1024, false},
 };
 
@@ -481,8 +483,8 @@ static void lacks_functions(const void *arg)
            "it said: %s", error_text);
 }
 
-/* Whether only cuDNN's graph interface can compute a recipe: pads that differ, attention, and
- * gradients of images in f16, which the algorithm of the older interface adds in f16. */
+/* Whether only cuDNN's graph interface can compute a recipe: pads that differ, attention, norms,
+ * and gradients of images in f16, which the algorithm of the older interface adds in f16. */
 static bool needs_graphs(int recipe)
 {
     return recipe == UNEVEN || recipe >= ATTENTION ||
