@@ -107,10 +107,15 @@ static bool has_activation(const struct bp_node *node)
     return a && bp_attr_get(a, node->attrs) != 0;
 }
 
-/* A product of integers has no fused operator. */
-static bool takes_dtype(const struct producer *kind, uint32_t dtype)
+/* A product of integers has no fused operator. A device without a row of fused_conv would compute
+ * its parts one by one: where it has a row of `fused`, that one takes the steps behind the
+ * convolution. */
+static bool takes_dtype(const struct bp_ir *ir, const struct producer *kind, uint32_t dtype)
 {
-    return bp_opdef[kind->fused].info.types[BP_VAR_T] >> dtype & 1;
+    if (!(bp_opdef[kind->fused].info.types[BP_VAR_T] >> dtype & 1)) return false;
+    return kind->fused != BP_ROW_fused_conv ||
+           bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused_conv], dtype) ||
+           !bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype);
 }
 
 /* Whether value v is computed by a producer for one reader only, has no activation yet, and may be
@@ -126,7 +131,7 @@ static bool find_producer(const struct bp_ir *ir, uint32_t v, struct merge *m)
     m->kind = NULL;
     for (size_t i = 0; i < sizeof producers / sizeof *producers && !m->kind; i++)
         if (node->row == &bp_opdef[producers[i].row]) m->kind = &producers[i];
-    if (!m->kind || has_activation(node) || !takes_dtype(m->kind, value->type->view.dtype))
+    if (!m->kind || has_activation(node) || !takes_dtype(ir, m->kind, value->type->view.dtype))
         return false;
     m->node = value->node;
     m->activation = NULL;

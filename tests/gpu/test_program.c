@@ -3,7 +3,8 @@
  * that records or replays fails once. Threads wait for a stream, its events and its device while
  * the stream is recorded. Replays of random nodes draw the numbers of runs node by node.
  *
- *   test_program PLUGIN */
+ *   test_program PLUGIN
+ *   test_program PLUGIN NVRTC    what follows a convolution, where kernels can be compiled */
 #include "kit.h"
 #include <backplane/backplane.h>
 #include <pthread.h>
@@ -444,15 +445,77 @@ static void random_replays(const void *arg)
     program_end(&p);
 }
 
+/* ---- what follows a convolution ---- */
+
+/* y = relu(conv(x, w) + r) */
+static void record_conv(struct bp_graph *graph)
+{
+    static const int64_t image[] = {1, 2, 4, 4}, filters[] = {2, 2, 1, 1};
+    struct bp_scope *scope = bp_graph_scope(graph);
+    struct bp_tensor *x, *w, *r, *y[3] = {NULL};
+
+    program_ok(bp_graph_input(graph, "x", BP_F32, 4, image, &x), "bp_graph_input");
+    program_ok(bp_graph_input(graph, "w", BP_F32, 4, filters, &w), "bp_graph_input");
+    program_ok(bp_graph_input(graph, "r", BP_F32, 4, image, &r), "bp_graph_input");
+    program_ok(bp_op_conv(scope, x, w, NULL, NULL, &y[0]), "conv");
+    program_ok(bp_op_add(scope, y[0], r, &y[1]), "add");
+    program_ok(bp_op_relu(scope, y[1], &y[2]), "relu");
+    program_ok(bp_graph_output(graph, y[2], "y"), "bp_graph_output");
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(y[i]);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(r);
+}
+
+/* Appends the operators of a compiled program's launches. */
+static void list_launches(struct bp_program *program, char *text, size_t size)
+{
+    struct bp_program_info info;
+
+    program_ok(bp_program_compile(program), "bp_program_compile");
+    info = program_info_of(program);
+    for (uint32_t i = 0; i < info.launches; i++) {
+        struct bp_launch_info launch = {.size = sizeof launch};
+        program_ok(bp_program_launch(program, i, &launch), "bp_program_launch");
+        snprintf(text + strlen(text), size - strlen(text), "%s%s", i ? " " : "", launch.op);
+    }
+}
+
+/* Without a row of fused_conv, the steps behind a convolution are one call of `fused`. */
+static void conv_is_compiled(const void *arg)
+{
+    struct bp_program *program;
+    char text[256] = "";
+    struct place p;
+
+    if (!*(const bool *)arg) setenv("BP_SIM_CUDNN", "off", 1);
+    program_begin(&p);
+    bp_graph_destroy(p.graph);
+    program_ok(bp_graph_create(p.core, &p.graph), "bp_graph_create");
+    record_conv(p.graph);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    list_launches(program, text, sizeof text);
+    expect(!strcmp(text, *(const bool *)arg ? "fused_conv" : "conv fused"), "launches: %s", text);
+    bp_program_destroy(program);
+    program_end(&p);
+}
+
 int main(int argc, char **argv)
 {
+    static const bool has_row = true, has_none = false;
     static const struct failure failures[] = {{"capture_begin", false},
                                               {"capture_end", false},
                                               {"graph_instantiate", false},
                                               {"program_launch", true}};
 
-    if (argc != 2) return 2;
+    if (argc != 2 && argc != 3) return 2;
     plugin_path = argv[1];
+    if (argc == 3) { /* with a compiler of kernels */
+        setenv("BP_SIM_NVRTC", argv[2], 1);
+        run_case("a convolution on a device with a row of fused_conv", conv_is_compiled, &has_row);
+        run_case("a convolution on a device without one", conv_is_compiled, &has_none);
+        return cases_end();
+    }
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s fails", failures[i].call);
