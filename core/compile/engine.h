@@ -71,6 +71,9 @@ enum bp_status bp_claimed_partition(const struct bp_ir *ir, struct bp_claimed *c
 
 /* ---- engine_group.c ---- */
 
+/* The flags for the program that is compiled: enum bp_engine_flags. */
+uint32_t bp_engine_flags_of(const struct bp_ir *ir);
+
 /* Makes a type like `of` in a layout of enum bp_engine_layout, which is not BP_ENGINE_ANY. */
 void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout);
 /* Makes the type of output o of a compiled group, in the layout that the engine writes. */

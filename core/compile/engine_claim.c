@@ -144,7 +144,8 @@ static void claim_free(struct claim *c)
 static enum bp_status claim_make(const struct bp_ir *ir, const struct bp_graph_copy *graph,
                                  struct bp_plugin_entry *entry, struct claim *c)
 {
-    struct bp_claim returned = {.size = sizeof returned};
+    struct bp_claim returned = {
+        .size = sizeof returned, .flags = bp_engine_flags_of(ir), .allow = ir->allow};
     enum bp_status status;
 
     *c = (struct claim){.entry = entry,

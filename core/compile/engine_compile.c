@@ -167,6 +167,7 @@ static enum bp_status job_create(const struct bp_ir *ir, struct bp_plugin_entry 
         .graph = &graph->data,
         .device = ir->device->index,
         .width = ir->device->core->width,
+        .flags = bp_engine_flags_of(ir),
         .allow = ir->allow,
         .deadline_ns = bp_deadline_is_set(&job->until) ? job->until.end : 0,
         .ctx = job,

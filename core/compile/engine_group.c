@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine_group.c: finds the layouts of compiled groups, and frees reports about groups. */
+/* engine_group.c: finds the flags and the layouts of groups, and frees reports about groups. */
 #include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+uint32_t bp_engine_flags_of(const struct bp_ir *ir)
+{
+    uint32_t flags = ir->allow & BP_ALLOW_FAST_MATH ? BP_ENGINE_FAST_MATH : BP_ENGINE_DETERMINISTIC;
+
+    for (uint32_t v = 0; v < ir->n_value; v++)
+        if (ir->value[v].updated) return flags | BP_ENGINE_TRAIN;
+    return flags;
+}
 
 void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout)
 {

@@ -12,10 +12,12 @@
 
 struct bp_compile_options bp_program_compilation(const struct bp_program *p)
 {
+    uint32_t winograd = p->flags & BP_PROGRAM_WINOGRAD ? BP_ALLOW_WINOGRAD : 0;
+    uint32_t fast_math = p->flags & BP_PROGRAM_FAST_MATH ? BP_ALLOW_FAST_MATH : 0;
+
     return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES,
                                        .tuner = p->tuner,
-                                       .allow = p->flags & BP_PROGRAM_WINOGRAD
-                                                    ? BP_ALLOW_WINOGRAD : 0};
+                                       .allow = winograd | fast_math};
 }
 
 enum bp_status bp_program_tuner_begin(struct bp_program *p)

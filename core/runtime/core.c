@@ -102,6 +102,21 @@ static bool read_choice(struct bp_core *core, const char *name, const char *usua
     return false;
 }
 
+/* BP_ALLOW: "none", or words of enum bp_allow with commas between them. */
+static void read_allow(struct bp_core *core)
+{
+    const char *at = bp_env_get("BP_ALLOW"), *wanted = at;
+
+    for (size_t n; at && *at; at += n + (at[n] == ',')) {
+        n = strcspn(at, ",");
+        if (n == 8 && !strncasecmp(at, "winograd", n)) core->allow |= BP_ALLOW_WINOGRAD;
+        else if (n == 9 && !strncasecmp(at, "fast-math", n)) core->allow |= BP_ALLOW_FAST_MATH;
+        else if (n && (n != 4 || strncasecmp(at, "none", n)))
+            bp_core_log(core, BP_LOG_WARN, "BP_ALLOW=%.40s: expected none, winograd, fast-math, or "
+                        "winograd,fast-math", wanted);
+    }
+}
+
 /* Reads "512M": bytes, or a number followed by K, M, G or T. */
 static void read_memory_limit(struct bp_core *core)
 {
@@ -240,7 +255,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
-    if (read_choice(core, "BP_ALLOW", "none", "winograd")) core->allow = BP_ALLOW_WINOGRAD;
+    read_allow(core);
     read_wait_timeout(core);
     bp_ccl_check_settings(core);
     core->checks_room = core->deny_blocking || core->wait_source;

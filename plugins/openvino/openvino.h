@@ -27,7 +27,6 @@ struct openvino {
     const struct openvino_calls *call;
     struct ov_core *core;
     unsigned type[OPENVINO_TYPES]; /* the library's number of each dtype */
-    bool strict;                   /* BP_OPENVINO_STRICT=1 */
     uint32_t n_device;
     char device[OPENVINO_DEVICES][OPENVINO_NAME]; /* "CPU", "GPU.0" */
     char version[48];

@@ -26,9 +26,6 @@ static void openvino_destroy(void *p)
 
 static enum bp_status openvino_begin(struct openvino *self)
 {
-    const char *strict = secure_getenv("BP_OPENVINO_STRICT");
-
-    self->strict = strict && !strcmp(strict, "1");
     TRY(openvino_open(self->host, &self->call));
     TRY(OV(self, ov_core_create, &self->core));
     find_version(self);

@@ -30,16 +30,17 @@ static struct engined *engined_of(void)
     return did;
 }
 
-static struct compiled compiled_of(const char *words, const char *text)
+static struct compiled compiled_with(const char *words, const char *text, uint32_t flags)
 {
     struct compiled c = {.info = {.size = sizeof c.info}};
+    const struct bp_program_options options = {.size = sizeof options, .flags = flags};
     struct bp_launch_info launch = {.size = sizeof launch};
 
     setenv("BP_ENGINED", words, 1);
     c.g = text_begin();
     c.did = engined_of();
     text_record(&c.g, text);
-    OK(bp_program_create(c.g.graph, c.g.f.device, &c.program));
+    OK(bp_program_create_with(c.g.graph, c.g.f.device, &options, &c.program));
     OK(bp_program_compile(c.program));
     OK(bp_program_get_info(c.program, &c.info));
     for (uint32_t i = 0; i < c.info.launches; i++) {
@@ -47,6 +48,11 @@ static struct compiled compiled_of(const char *words, const char *text)
         strcat(strcat(c.launches, i ? " " : ""), launch.op);
     }
     return c;
+}
+
+static struct compiled compiled_of(const char *words, const char *text)
+{
+    return compiled_with(words, text, 0);
 }
 
 static void compiled_finish(struct compiled *c)
@@ -140,6 +146,39 @@ Test(engine, nodes_that_cannot_be_claimed)
     cr_assert_null(why_left(&c, "relu"));
     cr_assert_eq(group_of(&c, 0).nodes, 1);
     compiled_finish(&c);
+}
+
+/* Asserts the flags and the permissions of a claim, which are those of the compilation too. */
+static void expect_flags(const char *variable, uint32_t options, const char *text, uint32_t flags,
+                         uint32_t allow)
+{
+    struct compiled c;
+
+    setenv("BP_ALLOW", variable, 1);
+    c = compiled_with("", text, options);
+    unsetenv("BP_ALLOW");
+    cr_assert_eq(atomic_load(&c.did->flags), flags, "%s %u: flags %u", variable, options,
+                 atomic_load(&c.did->flags));
+    cr_assert_eq(atomic_load(&c.did->allow), allow, "%s %u: allow %u", variable, options,
+                 atomic_load(&c.did->allow));
+    cr_assert_eq(atomic_load(&c.did->differ), 0);
+    cr_assert_geq(atomic_load(&c.did->compiles), 1);
+    compiled_finish(&c);
+}
+
+Test(engine, a_claim_gets_what_the_app_allows)
+{
+    expect_flags("", 0, CHAIN, BP_ENGINE_DETERMINISTIC, 0);
+    expect_flags("none", 0, CHAIN, BP_ENGINE_DETERMINISTIC, 0);
+    expect_flags("fast-maths", 0, CHAIN, BP_ENGINE_DETERMINISTIC, 0);
+    expect_flags("winograd", 0, CHAIN, BP_ENGINE_DETERMINISTIC, BP_ALLOW_WINOGRAD);
+    expect_flags("fast-math", 0, CHAIN, BP_ENGINE_FAST_MATH, BP_ALLOW_FAST_MATH);
+    expect_flags("winograd,fast-math", 0, CHAIN, BP_ENGINE_FAST_MATH,
+                 BP_ALLOW_WINOGRAD | BP_ALLOW_FAST_MATH);
+    expect_flags("none", BP_PROGRAM_FAST_MATH, CHAIN, BP_ENGINE_FAST_MATH, BP_ALLOW_FAST_MATH);
+    expect_flags("none", BP_PROGRAM_WINOGRAD, CHAIN, BP_ENGINE_DETERMINISTIC, BP_ALLOW_WINOGRAD);
+    expect_flags("none", 0, "a = relu(x)\nsgd(p~[4,4,4], g[4,4,4], 0.5)\nreturn a",
+                 BP_ENGINE_DETERMINISTIC | BP_ENGINE_TRAIN, 0);
 }
 
 /* Two groups of two nodes each would depend on each other. */

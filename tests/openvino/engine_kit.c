@@ -57,6 +57,7 @@ void kit_open(struct kit_plugin *k)
                                .allocate = kit_allocate,
                                .release = kit_release};
     k->engine = k->plugin->engines;
+    k->flags = BP_ENGINE_FAST_MATH;
     cr_assert_eq(k->plugin->create(&k->host, &k->self), BP_OK, "%s", k->message);
 }
 
@@ -172,7 +173,8 @@ enum bp_status kit_claim(struct kit_plugin *k, const struct kit_graph *graph,
 {
     double score[KIT_NODES] = {0};
     struct bp_claim out = {
-        .size = sizeof out, .group = claim->group, .reason = claim->reason, .score = score};
+        .size = sizeof out, .group = claim->group, .reason = claim->reason, .score = score,
+        .flags = k->flags};
     enum bp_status status;
 
     *claim = (struct kit_claim){0};

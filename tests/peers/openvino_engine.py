@@ -96,7 +96,7 @@ def test(peer):
             return
         peer.count.pass_()
     with peer.step("models", BUDGETS["models"]):
-        test_models(peer, {**setting, "BP_FALLBACK": "allow"})
+        test_models(peer, {**setting, "BP_FALLBACK": "allow", "BP_ALLOW": "fast-math"})
     setting.update({"BP_FALLBACK": "allow", "BP_PLUGIN_PATH": os.path.join(peer.build, "plugins", "cpu")})
     for name, program in PROGRAMS.items():
         with peer.step(name, BUDGETS[name]):

@@ -63,11 +63,14 @@ enum bp_program_flags {
                             longer. Choices are kept in the cache folder, and later programs with
                             that folder take them, without this flag and without measuring. Rows
                             may round differently */
-    BP_PROGRAM_WINOGRAD = 4 /* BP_ALLOW_WINOGRAD for this program, as by BP_ALLOW=winograd for all:
-                               kernel.h states what it costs */
+    BP_PROGRAM_WINOGRAD = 4, /* BP_ALLOW_WINOGRAD for this program, as by BP_ALLOW=winograd for all:
+                                kernel.h states what it costs */
+    BP_PROGRAM_FAST_MATH = 8 /* BP_ALLOW_FAST_MATH for this program, as by BP_ALLOW=fast-math for
+                                all: engines may compute operators by other rules (kernel.h) */
 };
 enum {
-    BP_PROGRAM_FLAGS = BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE | BP_PROGRAM_WINOGRAD /* all */
+    BP_PROGRAM_FLAGS = BP_PROGRAM_NO_PASSES | BP_PROGRAM_TUNE | BP_PROGRAM_WINOGRAD |
+                       BP_PROGRAM_FAST_MATH /* all */
 };
 struct bp_program_options { /* parameters: set size, zero the rest */
     size_t size;

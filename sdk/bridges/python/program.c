@@ -25,19 +25,22 @@ static enum bp_status program_create(struct py_program *p, struct py_graph *grap
 
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-    static char *words[] = {"graph", "device", "cache", "passes", "tune", "winograd", NULL};
+    static char *words[] = {"graph", "device", "cache", "passes", "tune", "winograd",
+                             "fast_math", NULL};
     struct py_state *state = PyType_GetModuleState(type);
     struct bp_program_options options = {.size = sizeof options};
     PyObject *graph, *device = Py_None;
-    int passes = 1, tune = 0, winograd = 0;
+    int passes = 1, tune = 0, winograd = 0, fast_math = 0;
     struct py_program *p;
     enum bp_status status;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!|Ozppp:Program", words, state->type.graph, &graph,
-                                     &device, &options.cache, &passes, &tune, &winograd))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!|Ozpppp:Program", words, state->type.graph,
+                                     &graph, &device, &options.cache, &passes, &tune, &winograd,
+                                     &fast_math))
         return NULL;
     options.flags = (passes ? 0 : BP_PROGRAM_NO_PASSES) | (tune ? BP_PROGRAM_TUNE : 0) |
-                    (winograd ? BP_PROGRAM_WINOGRAD : 0);
+                    (winograd ? BP_PROGRAM_WINOGRAD : 0) |
+                    (fast_math ? BP_PROGRAM_FAST_MATH : 0);
     device = device == Py_None ? ((struct py_graph *)graph)->device : device;
     device = py_device_of(state, device);
     p = device ? (struct py_program *)PyType_GenericAlloc(type, 0) : NULL;
@@ -195,7 +198,8 @@ static PyType_Slot program_slots[] = {
     {Py_tp_call, pyprogram_run},
     {Py_tp_methods, program_methods},
     {Py_tp_doc, "Program(graph, device=None, cache=None, passes=True, tune=False, "
-                "winograd=False)\n--\n\nA graph that is compiled once and runs many times."},
+                "winograd=False, fast_math=False)\n--\n\n"
+                "A graph that is compiled once and runs many times."},
     {0},
 };
 PyType_Spec py_program_spec = {"backplane.Program", sizeof(struct py_program), 0,

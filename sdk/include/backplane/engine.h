@@ -52,14 +52,23 @@ struct bp_claim { /* output struct */
      * plugins claim a node, the group with the highest score has it. */
     double *score;
     uint32_t n_group; /* the plugin sets it */
-    uint32_t zero;    /* 0 */
+
+    /* For which program the engine claims: the core sets them, as those of bp_engine_compile. An
+     * engine leaves out what it cannot compute under them. */
+    uint32_t flags; /* enum bp_engine_flags */
+    uint32_t allow; /* enum bp_allow of kernel.h */
+    uint32_t zero;  /* 0 */
 };
 
+/* Without BP_ENGINE_FAST_MATH, NaN, infinities and denormal numbers stay as the operators' rules
+ * (docs/ops.md) say, and results are as accurate: an engine does not claim operators that its
+ * compiler computes by other rules. */
 enum bp_engine_flags {
-    BP_ENGINE_DETERMINISTIC = 1, /* equal inputs must give bitwise equal results */
-    BP_ENGINE_FAST_MATH = 2,     /* results may be rounded in another way than by the operators'
-                                    rules, and NaN and infinities need not be kept */
-    BP_ENGINE_TRAIN = 4,         /* the program is for training: parameters change often */
+    BP_ENGINE_DETERMINISTIC = 1, /* equal inputs must give bitwise equal results; set unless
+                                    BP_ENGINE_FAST_MATH is */
+    BP_ENGINE_FAST_MATH = 2,     /* the app allows BP_ALLOW_FAST_MATH (kernel.h) */
+    BP_ENGINE_TRAIN = 4,         /* nodes of the program update memory, such as parameters:
+                                    constants that are not frozen change from run to run */
 };
 
 /* One group to compile. The core calls compile on a thread of its own; everything here is valid

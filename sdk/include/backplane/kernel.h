@@ -97,9 +97,12 @@ struct bp_launch { /* hot */
 
 /* Algorithms that an app may allow for its programs, beside those that keep operators' rules. */
 enum bp_allow {
-    BP_ALLOW_WINOGRAD = 1 /* convolutions by Winograd's algorithm: fewer multiplications, but
-                             roundings are coarser, and a NaN, an infinity or a very large number in
-                             an image changes results whose windows do not contain it */
+    BP_ALLOW_WINOGRAD = 1, /* convolutions by Winograd's algorithm: fewer multiplications, but
+                              roundings are coarser, and a NaN, an infinity or a very large number
+                              in an image changes results whose windows do not contain it */
+    BP_ALLOW_FAST_MATH = 2 /* any other roundings than those of the operators' rules, in another
+                              order in each run too; NaN, infinities and denormal numbers need not
+                              be kept */
 };
 
 /* One configuration, as prepare and accepts see it before any launch. Views have no data unless

@@ -138,6 +138,8 @@ static enum bp_status engined_claim(void *self, const struct bp_graph_data *grap
                                     struct bp_claim *out)
 {
     atomic_fetch_add(&engined.claims, 1);
+    atomic_store(&engined.flags, out->flags);
+    atomic_store(&engined.allow, out->allow);
     if (engined_has("claim=none")) return BP_OK;
     if (engined_has("claim=fails"))
         return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the compiler is not installed");
@@ -375,6 +377,8 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
     enum bp_status status;
 
     atomic_fetch_add(&engined.compiles, 1);
+    if (c->flags != atomic_load(&engined.flags) || c->allow != atomic_load(&engined.allow))
+        atomic_fetch_add(&engined.differ, 1);
     status = engined_wait(c);
     if (status) return status;
     if (engined_has("compile=fails"))

@@ -34,6 +34,8 @@ struct engined {
     atomic_int destroyed;                    /* engines that were destroyed */
     atomic_int cancelled;                    /* compilations that progress has ended */
     atomic_int release;
+    atomic_uint flags, allow; /* of the last claim */
+    atomic_int differ;        /* compilations whose flags are not those of the claim */
 };
 extern struct engined engined;
 
