@@ -24,6 +24,11 @@ struct bp_engine_group {
     uint32_t n_node;
     bool compiled;
     char *text; /* the engine's note, or why kernels run the nodes; or NULL */
+
+    /* Of a group that was compiled, numbers of the IR: the node that runs it, the nodes that it
+     * replaces, and the values that it read when it was compiled. */
+    uint32_t node;
+    uint32_t *replaced, *in; /* owned */
 };
 
 /* The results of the engines for one graph. */
@@ -69,7 +74,25 @@ void bp_claimed_finish(struct bp_claimed *claimed);
  * contiguous. */
 enum bp_status bp_claimed_partition(const struct bp_ir *ir, struct bp_claimed *claimed);
 
+/* Returns why a node cannot be in a group of the engine, or NULL. */
+const char *bp_claim_refusal(const struct bp_ir *ir, const struct bp_graph_copy *graph, uint32_t n,
+                             const struct bp_plugin_entry *entry);
+
 /* ---- engine_group.c ---- */
+
+/* The bytes that an engine saved of an equal group. */
+struct bp_engine_blob {
+    const void *bytes;
+    uint64_t n;
+    const uint8_t *hash; /* of the group's graph: bp_graph_data.hash */
+};
+
+/* Compiles a group of n nodes, which are contiguous in the order of execution, into one node, and
+ * fills the report apart from `engine`, `name` and `n_node`. blob: NULL: there is none. A failure
+ * has a message and leaves the IR as it was. */
+enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *entry,
+                                    const uint32_t *nodes, uint32_t n,
+                                    const struct bp_engine_blob *blob, struct bp_engine_group *to);
 
 /* The flags for the program that is compiled: enum bp_engine_flags. */
 uint32_t bp_engine_flags_of(const struct bp_ir *ir);
@@ -82,9 +105,11 @@ void bp_engine_type(const struct bp_prepared *prepared, uint32_t o, struct bp_ty
 /* ---- engine_compile.c ---- */
 
 /* Compiles a group on a thread of its own, and returns a call with one step that runs the group.
- * Takes over the graph. A failure has a message; kernels run the nodes. */
+ * Takes over the graph. With a blob that the engine cannot use it compiles the group without. A
+ * failure has a message; kernels run the nodes. */
 enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_entry *entry,
                                        struct bp_graph_copy *graph,
+                                       const struct bp_engine_blob *blob,
                                        struct bp_prepared **out_prepared);
 
 /* ---- engine_run.c ---- */
@@ -113,6 +138,7 @@ struct bp_engine_code {
     int32_t *may_share;
     uint32_t n_in, n_out, width;
     char *note; /* or NULL */
+    uint8_t hash[32]; /* of the group's graph */
 
     pthread_mutex_t lock;              /* guards the list */
     struct bp_engine_context *context; /* all of them */

@@ -86,6 +86,14 @@ static const char *claim_obstacle(const struct bp_ir *ir, const struct bp_graph_
     return has_no_result(node) ? "nothing reads its results" : NULL;
 }
 
+const char *bp_claim_refusal(const struct bp_ir *ir, const struct bp_graph_copy *graph, uint32_t n,
+                             const struct bp_plugin_entry *entry)
+{
+    const struct bp_data_node *node = claim_node(graph, n);
+
+    return claim_obstacle(ir, graph, node, known_find(&entry->engines, node->op));
+}
+
 /* ---- one engine ---- */
 
 /* The claim of one engine: arrays for each node. */

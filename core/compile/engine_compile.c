@@ -30,6 +30,7 @@ struct engine_job {
     struct bp_graph_copy *graph;
     struct bp_engine_compile request;
     struct bp_engine_compiled result;
+    void *blob; /* owned; or NULL */
     enum bp_status status;
 };
 
@@ -52,6 +53,7 @@ static void job_release(struct engine_job *job)
     result_free(&job->result);
     bp_graph_copy_destroy(job->graph);
     bp_device_release(job->device);
+    free(job->blob);
     free(job);
 }
 
@@ -274,6 +276,7 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
     code->n_in = job->graph->data.n_in;
     code->n_out = job->graph->data.n_out;
     code->note = note;
+    memcpy(code->hash, job->graph->data.hash, sizeof code->hash);
     job->result.in_layout = job->result.out_layout = NULL;
     job->result.may_share = NULL;
     *out_code = code;
@@ -381,16 +384,62 @@ static enum bp_status job_wait(struct engine_job *job)
                     job->until.source);
 }
 
+/* Gives the engine a copy of a blob that is of an equal graph: the engine may need the blob longer
+ * than the caller has it. */
+static enum bp_status job_set_blob(struct engine_job *job, const struct bp_engine_blob *blob)
+{
+    if (!blob || !blob->n ||
+        memcmp(blob->hash, job->graph->data.hash, sizeof job->graph->data.hash) != 0)
+        return BP_OK;
+    job->blob = malloc((size_t)blob->n);
+    if (!job->blob) return job_no_memory();
+    memcpy(job->blob, blob->bytes, (size_t)blob->n);
+    job->request.blob = job->blob;
+    job->request.blob_size = blob->n;
+    return BP_OK;
+}
+
+/* Makes the job as it was, without the blob. */
+static enum bp_status job_forget_blob(struct engine_job *job)
+{
+    result_free(&job->result);
+    job->request.blob = NULL;
+    job->request.blob_size = 0;
+    atomic_store(&job->state, JOB_RUNS);
+    return result_init(job);
+}
+
+/* Compiles once. *out_again: the engine could not use the blob, and the job can run again. */
+static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
+                              struct bp_prepared **out_prepared, bool *out_again)
+{
+    enum bp_status status = job_wait(job);
+
+    *out_again = job->request.blob && atomic_load(&job->state) != JOB_LEFT;
+    if (status == BP_OK) status = job_take(ir, job, out_prepared);
+    *out_again = *out_again && status && status != BP_ERR_CANCELLED && status != BP_ERR_TIMEOUT;
+    return status;
+}
+
 enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_entry *entry,
                                        struct bp_graph_copy *graph,
+                                       const struct bp_engine_blob *blob,
                                        struct bp_prepared **out_prepared)
 {
     struct engine_job *job;
+    bool again = false;
     enum bp_status status;
 
     TRY(job_create(ir, entry, graph, &job));
-    status = job_wait(job);
-    if (status == BP_OK) status = job_take(ir, job, out_prepared);
+    status = job_set_blob(job, blob);
+    if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
+    if (again) {
+        bp_core_log(ir->device->core, BP_LOG_INFO, "%s: the engine of %s cannot use a saved group "
+                    "(%s), and compiles it again", ir->device->name, entry->plugin.name,
+                    status == BP_ERR_STALE ? "stale" : bp_error_message());
+        status = job_forget_blob(job);
+        if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
+    }
     job_release(job);
     return status;
 }

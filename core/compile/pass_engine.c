@@ -7,7 +7,6 @@
  * choose layouts, join activations to convolutions and fuse: an engine does this in its own way,
  * and does not know the operators that these passes make. */
 #include "engine.h"
-#include "layouts.h"
 #include "passes.h"
 
 #include "../plugin/entry.h"
@@ -53,72 +52,6 @@ static void nodes_reorder(struct bp_ir *ir, const struct bp_claimed *claimed)
 
 /* ---- groups ---- */
 
-/* The call of the node that replaces a group. Its lists are owned. */
-static enum bp_status group_call(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                                 uint32_t last, struct bp_node *to)
-{
-    const struct bp_graph_data *d = &graph->data;
-
-    *to = (struct bp_node){.row = &bp_engine_row, .n_in = d->n_in, .n_out = d->n_out, .want = 1};
-    to->name = strdup(ir->node[last].call.name);
-    to->in = malloc((d->n_in + d->n_out + 1u) * sizeof *to->in);
-    if (!to->name || !to->in) {
-        free(to->name);
-        free(to->in);
-        return engine_no_memory();
-    }
-    to->out = to->in + d->n_in;
-    for (uint32_t i = 0; i < d->n_in; i++) to->in[i] = graph->value_of[d->in[i]];
-    for (uint32_t o = 0; o < d->n_out; o++) to->out[o] = graph->value_of[d->out[o]];
-    to->in_at[1] = (uint16_t)d->n_in;
-    to->out_at[1] = (uint16_t)d->n_out;
-    return BP_OK;
-}
-
-static enum bp_status check_borders(const struct bp_graph_copy *graph)
-{
-    const struct bp_graph_data *d = &graph->data;
-
-    if (d->n_in <= BP_FLAT_MAX && d->n_out <= BP_FLAT_MAX) return BP_OK;
-    return bp_error(BP_ERR_UNSUPPORTED, "the group has %u inputs and %u outputs: at most %d are "
-                    "possible", d->n_in, d->n_out, BP_FLAT_MAX);
-}
-
-/* Whether the engine wants another layout than row-major anywhere. */
-static bool wants_layouts(const struct bp_engine_code *code)
-{
-    for (uint32_t o = 0; o < code->n_out; o++)
-        if (code->out_layout[o]) return true;
-    return false;
-}
-
-/* Compiles a group of n nodes. A failure has a message and leaves the IR as it was. */
-static enum bp_status group_compile(struct bp_ir *ir, const struct bp_claimed_group *group,
-                                    const uint32_t *nodes)
-{
-    struct bp_graph_copy *graph;
-    struct bp_prepared *prepared = NULL;
-    struct bp_node call = {0};
-    enum bp_status status;
-
-    TRY(bp_graph_copy_create(ir, nodes, group->n, &graph));
-    status = check_borders(graph);
-    if (status == BP_OK) status = group_call(ir, graph, nodes[group->n - 1], &call);
-    if (status) {
-        bp_graph_copy_destroy(graph);
-        return status;
-    }
-    status = bp_engine_compile_group(ir, group->entry, graph, &prepared);
-    if (status == BP_OK && wants_layouts(bp_engine_code_of(prepared)))
-        status = bp_layouts_keep_outputs(ir); /* those of the graph stay row-major */
-    if (status == BP_OK) status = bp_ir_replace(ir, &call, prepared, nodes, group->n);
-    if (status == BP_OK) return BP_OK;
-    if (prepared) bp_prepared_release(prepared);
-    free(call.name);
-    free(call.in);
-    return status;
-}
-
 /* Compiles a group, and reports the result. Returns only failures that end the compilation. */
 static enum bp_status group_try(struct bp_compilation *c, const struct bp_claimed_group *group,
                                 const uint32_t *nodes)
@@ -132,15 +65,12 @@ static enum bp_status group_try(struct bp_compilation *c, const struct bp_claime
                                   .n_node = group->n};
     if (!r->name) return engine_no_memory();
     ir->engines->n_group++;
-    status = group_compile(ir, group, nodes);
-    r->compiled = status == BP_OK;
-    if (r->compiled) {
-        const struct bp_engine_code *code =
-            bp_engine_code_of(ir->node[ir->n_node - 1].prepared);
-        r->text = code->note ? strdup(code->note) : NULL;
+    status = bp_engine_make_group(ir, group->entry, nodes, group->n, NULL, r);
+    if (status == BP_OK) {
         c->changes += group->n;
         return BP_OK;
     }
+    free(r->text);
     r->text = strdup(bp_error_message());
     bp_core_log(ir->device->core, BP_LOG_WARN, "%s: %u nodes up to %s run by kernels: %s",
                 ir->device->name, group->n, r->name, bp_error_message());

@@ -29,6 +29,8 @@ struct reading {
     struct reading_node *node; /* of each node of `nodes` */
     uint32_t n_folded, n_node; /* nodes that compute constants, and all */
     uint32_t *place;           /* of each input of `nodes`: the IR's value */
+    struct bp_saved_group *group; /* compiled by engines: n_group */
+    uint32_t n_group, allow;
 };
 
 static enum bp_status reading_no_memory(void)
@@ -269,6 +271,16 @@ static enum bp_status read_nodes(struct reading *s)
     return BP_OK;
 }
 
+static enum bp_status read_groups(struct reading *s)
+{
+    s->n_group = bp_kept_get_count(&s->r, 48);
+    s->group = calloc(s->n_group + 1u, sizeof *s->group);
+    if (!s->group) return reading_no_memory();
+    for (uint32_t g = 0; g < s->n_group; g++)
+        if (!bp_saved_read_group(&s->r, &s->group[g])) return reading_bad("a group");
+    return s->r.failed ? reading_bad("it ends early") : BP_OK;
+}
+
 /* ---- the representation ---- */
 
 /* The IR's number of a value of the file, after its nodes have been inserted; BP_NO_VALUE: there is
@@ -351,12 +363,17 @@ static enum bp_status replace_nodes(struct reading *s)
 
 static enum bp_status reading_run(struct reading *s, struct bp_device *device)
 {
+    uint32_t first;
+
     TRY(read_contents(s));
     TRY(bp_ir_create(s->graph, device, &s->ir));
+    s->ir->allow |= s->allow;
+    first = s->ir->n_node;
     s->n_own = s->n_id = s->room_id = s->ir->n_value;
     s->tensor = calloc(s->n_own + 1, sizeof(struct bp_tensor *));
     if (!s->tensor) return reading_no_memory();
     TRY(read_nodes(s));
+    TRY(read_groups(s));
     TRY(replace_nodes(s));
     if (s->n_folded) {
         struct bp_compilation c = {.ir = s->ir};
@@ -364,13 +381,18 @@ static enum bp_status reading_run(struct reading *s, struct bp_device *device)
         TRY(bp_pass_fold(&c));
         bp_ir_resolve(s->ir);
     }
+    TRY(bp_ir_verify(s->ir));
+    if (!s->n_group) return BP_OK;
+    TRY(bp_saved_restore(s->ir, first, s->n_node, s->group, s->n_group));
     return bp_ir_verify(s->ir);
 }
 
 enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *device,
-                             const void *bytes, size_t n, struct bp_ir **out_ir)
+                             uint32_t allow, const void *bytes, size_t n, struct bp_ir **out_ir)
 {
-    struct reading s = {.r = {bytes, (const unsigned char *)bytes + n, false}, .graph = graph};
+    struct reading s = {.r = {bytes, (const unsigned char *)bytes + n, false},
+                        .graph = graph,
+                        .allow = allow};
     enum bp_status status = bp_graph_make(&s.nodes);
 
     if (!status) status = reading_run(&s, device);
@@ -379,6 +401,7 @@ enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *dev
     free(s.tensor);
     free(s.node);
     free(s.place);
+    free(s.group);
     bp_graph_release(s.nodes);
     if (status) bp_ir_destroy(s.ir);
     else *out_ir = s.ir;

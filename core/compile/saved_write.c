@@ -21,6 +21,8 @@ struct saving {
     uint32_t *id; /* of each value of the IR, in the file: recorded inputs and constants keep
                         their numbers, results are counted from there; BP_NO_VALUE: none yet */
     uint32_t n_id, n_node;
+    uint32_t *first;          /* of each node that runs a group: the group's first node in the
+                                 file */
     bool *contents;           /* of each value: its contents have decided what passes did */
     const char **row;         /* of each node: the kernel row that it runs on, or NULL */
     struct saving_name *name; /* of the recorded nodes, sorted by address */
@@ -54,6 +56,14 @@ static const struct bp_node *saving_producer(const struct saving *s, uint32_t v)
                : NULL;
 }
 
+/* Whether a value is a recorded constant whose contents never change. */
+static bool saving_is_frozen(const struct saving *s, uint32_t v)
+{
+    const struct bp_tensor *t = v < s->graph->n_value ? s->graph->value[v].constant : NULL;
+
+    return t && t->view.flags & BP_VIEW_CONSTANT;
+}
+
 static enum bp_status saving_push(struct saving *s, uint32_t v)
 {
     if (s->n_stack == s->room_stack) {
@@ -85,12 +95,29 @@ static enum bp_status note_contents(struct saving *s, uint32_t v)
     return BP_OK;
 }
 
+/* Notes the frozen constants of a group: the engine has seen their contents. */
+static enum bp_status note_group(struct saving *s, const struct bp_engine_group *group)
+{
+    for (uint32_t k = 0; k < group->n_node; k++) {
+        const struct bp_node *node = &s->ir->node[group->replaced[k]].call;
+        for (uint32_t i = 0; i < node->n_in; i++) {
+            uint32_t v = node->in[i];
+            if (v == BP_NO_VALUE) continue;
+            v = bp_ir_same(s->ir, v);
+            if (saving_producer(s, v) || saving_is_frozen(s, v)) TRY(note_contents(s, v));
+        }
+    }
+    return BP_OK;
+}
+
 static enum bp_status write_contents(struct saving *s)
 {
     uint32_t n = 0;
 
     for (uint32_t v = 0; v < s->ir->n_value; v++)
         if (s->ir->value[v].read) TRY(note_contents(s, v));
+    for (uint32_t k = s->ir->first; k != BP_NO_VALUE; k = s->ir->node[k].next)
+        if (bp_saved_group_of(s->ir, k)) TRY(note_group(s, bp_saved_group_of(s->ir, k)));
     for (uint32_t v = 0; v < s->graph->n_value; v++)
         n += s->contents[v] && s->graph->value[v].constant;
     bp_kept_u32(s->w, n);
@@ -209,15 +236,24 @@ static enum bp_status write_folded(struct saving *s, uint32_t v)
     return BP_OK;
 }
 
+/* Writes the nodes that compute constants which a node reads. */
+static enum bp_status write_folded_of(struct saving *s, const struct bp_node *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE &&
+            s->ir->value[bp_ir_same(s->ir, node->in[i])].kind == BP_VALUE_CONSTANT)
+            TRY(write_folded(s, bp_ir_same(s->ir, node->in[i])));
+    return BP_OK;
+}
+
 /* Returns after the folded constants, whose nodes come first. */
 static enum bp_status write_all_folded(struct saving *s)
 {
     for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next) {
-        const struct bp_node *node = &s->ir->node[n].call;
-        for (uint32_t i = 0; i < node->n_in; i++)
-            if (node->in[i] != BP_NO_VALUE &&
-                s->ir->value[bp_ir_same(s->ir, node->in[i])].kind == BP_VALUE_CONSTANT)
-                TRY(write_folded(s, bp_ir_same(s->ir, node->in[i])));
+        const struct bp_engine_group *group = bp_saved_group_of(s->ir, n);
+        TRY(write_folded_of(s, &s->ir->node[n].call));
+        for (uint32_t k = 0; group && k < group->n_node; k++)
+            TRY(write_folded_of(s, &s->ir->node[group->replaced[k]].call));
     }
     for (uint32_t o = 0; o < s->ir->n_output; o++)
         if (s->ir->value[s->ir->output[o]].kind == BP_VALUE_CONSTANT)
@@ -230,6 +266,40 @@ static void set_at(struct bp_kept_writer *w, size_t at, uint32_t number)
     if (!w->failed) memcpy(w->bytes + at, &number, sizeof number);
 }
 
+/* Writes a node, or the nodes of the group that it runs. A pass may have let the node read other
+ * values than those that the group's nodes still name. */
+static enum bp_status write_node_or_group(struct saving *s, uint32_t n)
+{
+    const struct bp_engine_group *group = bp_saved_group_of(s->ir, n);
+    const struct bp_node *call = &s->ir->node[n].call;
+
+    if (!group) return write_node(s, n);
+    s->first[n] = s->n_node;
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        uint32_t before = bp_ir_same(s->ir, group->in[i]);
+        if (s->id[before] == BP_NO_VALUE) s->id[before] = s->id[bp_ir_same(s->ir, call->in[i])];
+    }
+    for (uint32_t k = 0; k < group->n_node; k++) TRY(write_node(s, group->replaced[k]));
+    return BP_OK;
+}
+
+/* Writes the groups, whose nodes were written. */
+static enum bp_status write_groups(struct saving *s)
+{
+    size_t at = s->w->n;
+    uint32_t count = 0;
+
+    bp_kept_u32(s->w, 0);
+    for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next) {
+        const struct bp_engine_group *group = bp_saved_group_of(s->ir, n);
+        if (!group) continue;
+        TRY(bp_saved_write_group(s->ir, group, s->first[n], s->w));
+        count++;
+    }
+    set_at(s->w, at, count);
+    return BP_OK;
+}
+
 static enum bp_status write_nodes(struct saving *s)
 {
     size_t at = s->w->n;
@@ -239,9 +309,9 @@ static enum bp_status write_nodes(struct saving *s)
     TRY(write_all_folded(s));
     set_at(s->w, at, s->n_node);
     for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next)
-        TRY(write_node(s, n));
+        TRY(write_node_or_group(s, n));
     set_at(s->w, at + 4, s->n_node);
-    return BP_OK;
+    return write_groups(s);
 }
 
 static enum bp_status write_ends(struct saving *s)
@@ -278,8 +348,9 @@ static enum bp_status saving_init(struct saving *s)
     s->id = malloc((s->ir->n_value + 1) * sizeof *s->id);
     s->contents = calloc(s->ir->n_value + 1, sizeof *s->contents);
     s->row = calloc(s->ir->n_node + 1, sizeof *s->row);
+    s->first = calloc(s->ir->n_node + 1, sizeof *s->first);
     s->name = malloc((s->ir->recorded + 1) * sizeof *s->name);
-    if (!s->id || !s->contents || !s->row || !s->name) return saving_no_memory();
+    if (!s->id || !s->contents || !s->row || !s->first || !s->name) return saving_no_memory();
     for (uint32_t v = 0; v < s->ir->n_value; v++) s->id[v] = is_recorded(s, v) ? v : BP_NO_VALUE;
     for (uint32_t n = 0; n < s->ir->recorded; n++)
         s->name[n] = (struct saving_name){s->ir->node[n].call.name, n};
@@ -291,19 +362,11 @@ static enum bp_status saving_init(struct saving *s)
     return BP_OK;
 }
 
-/* A file would have the kernels for groups that no engine could compile this time. */
-static enum bp_status saving_check(const struct bp_ir *ir)
-{
-    if (!ir->engines || (!ir->engines->n_group && !ir->engines->failure)) return BP_OK;
-    return bp_error(BP_ERR_UNSUPPORTED, "an engine has claimed a part of it, which is compiled in "
-                                        "each process");
-}
-
 enum bp_status bp_saved_write(const struct bp_schedule *schedule, const struct bp_graph *graph,
                               struct bp_kept_writer *w)
 {
     struct saving s = {.schedule = schedule, .ir = schedule->ir, .graph = graph, .w = w};
-    enum bp_status status = saving_check(schedule->ir);
+    enum bp_status status = bp_saved_check_groups(schedule->ir);
 
     if (status == BP_OK) status = saving_init(&s);
     if (status == BP_OK) status = write_contents(&s);
@@ -312,6 +375,7 @@ enum bp_status bp_saved_write(const struct bp_schedule *schedule, const struct b
     free(s.id);
     free(s.contents);
     free(s.row);
+    free(s.first);
     free(s.name);
     free(s.stack);
     return status;

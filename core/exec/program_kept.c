@@ -56,10 +56,9 @@ static enum bp_status kept_load(struct bp_program *p, const char *path, struct b
     enum bp_status status;
 
     TRY(bp_kept_file_read(path, BP_KEPT_PROGRAM, key, &bytes, &n));
-    status = bp_saved_read(p->graph, p->device, bytes, n, &ir);
+    status = bp_saved_read(p->graph, p->device, bp_program_compilation(p).allow, bytes, n, &ir);
     free(bytes);
     if (status) return status;
-    ir->allow |= bp_program_compilation(p).allow;
     return bp_schedule_create(ir, p->tuner, out_schedule);
 }
 

@@ -3,6 +3,8 @@
  * BP_ENGINED says (../plugins/engined/engined.h): groups, failures, contexts, layouts, reports. */
 #include "pass_kit.h"
 
+#include "../../core/compile/engine.h"
+#include "../../core/compile/saved.h"
 #include "../plugins/engined/engined.h"
 
 #include <dlfcn.h>
@@ -384,16 +386,235 @@ Test(engine, eight_threads_without_contexts)
     run_on_threads("");
 }
 
-/* ---- what cannot be kept ---- */
+/* ---- saved programs ---- */
+
+#define WEIGHTS \
+    "a = matmul(x[3,4], w![4,4])\nb = tanh(add(a, mul(v![4], 2)))\nreturn b, sub(b, x)"
+
+static const char *folder_of_test(void)
+{
+    static char folder[] = "/tmp/bp-engine-XXXXXX";
+
+    cr_assert_not_null(mkdtemp(folder));
+    return folder;
+}
+
+/* Removes the files of the folder, and the folder. */
+static void folder_remove(const char *folder)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+/* Compiles the text with the cache folder. */
+static struct compiled cached_of(const char *words, const char *text, const char *folder)
+{
+    struct compiled c;
+
+    setenv("BP_PROGRAM_CACHE", folder, 1);
+    c = compiled_of(words, text);
+    unsetenv("BP_PROGRAM_CACHE");
+    return c;
+}
+
+/* Asserts that a program comes from the folder, has one group, is right, and how often the engine
+ * compiles and loads. The engine claims nothing again. */
+static void expect_loaded(const char *words, const char *folder, int compiles, int loads)
+{
+    struct engined *did = engined_of();
+    int claims = atomic_load(&did->claims), compiled = atomic_load(&did->compiles);
+    int loaded = atomic_load(&did->loads);
+    struct compiled c = cached_of(words, WEIGHTS, folder);
+
+    cr_assert(c.info.loaded, "%s: %s", words, c.info.cache);
+    cr_assert_str_eq(c.launches, "engine", "%s", words);
+    cr_assert_eq(atomic_load(&did->claims), claims, "%s: the engine claims again", words);
+    cr_assert_eq(atomic_load(&did->compiles) - compiled, compiles, "%s", words);
+    cr_assert_eq(atomic_load(&did->loads) - loaded, loads, "%s", words);
+    cr_assert_eq(group_of(&c, 0).compiled, 1);
+    cr_assert_str_eq(group_of(&c, 0).text, "interpreted");
+    cr_assert_null(group_of(&c, 1).node);
+    pass_check_values(&c.g, 64);
+    compiled_finish(&c);
+}
+
+Test(engine, a_program_is_loaded_with_what_its_engine_saved)
+{
+    const char *folder = folder_of_test();
+    struct compiled c = cached_of("saves", WEIGHTS, folder);
+
+    cr_assert_str_eq(c.info.cache, "saved");
+    cr_assert_eq(atomic_load(&c.did->saves), 1);
+    compiled_finish(&c);
+    expect_loaded("saves", folder, 1, 1);
+    folder_remove(folder);
+}
+
+/* The engine compiles the group again, without what it cannot use. */
+Test(engine, what_an_engine_cannot_use_is_compiled_again)
+{
+    const char *folder = folder_of_test();
+    struct compiled c = cached_of("saves", WEIGHTS, folder);
+
+    compiled_finish(&c);
+    expect_loaded("saves blob=stale", folder, 2, 0);
+    expect_loaded("saves blob=fails", folder, 2, 0);
+    expect_loaded("saves blob=types", folder, 2, 1);
+    folder_remove(folder);
+}
+
+/* Without save the file has the nodes of the group only. */
+Test(engine, an_engine_that_saves_nothing_compiles_in_each_process)
+{
+    const char *folder = folder_of_test();
+    struct compiled c = cached_of("", WEIGHTS, folder);
+
+    cr_assert_str_eq(c.info.cache, "saved");
+    compiled_finish(&c);
+    expect_loaded("", folder, 1, 0);
+    folder_remove(folder);
+}
+
+/* The engine saved results computed from the constants, so that a file serves no others. The names
+ * of constants decide their contents, and nothing else. No pass reads the contents. */
+Test(engine, other_weights_are_compiled_anew)
+{
+    static const char *const text[] = {"tanh(add(matmul(x[3,4], w![4,4]), mul(v![4], b![4])))",
+                                       "tanh(add(matmul(x[3,4], u![4,4]), mul(v![4], b![4])))",
+                                       "tanh(add(matmul(x[3,4], w![4,4]), mul(v![4], d![4])))"};
+    const char *folder = folder_of_test();
+    struct compiled c;
+
+    for (size_t i = 1; i < sizeof text / sizeof *text; i++) {
+        c = cached_of("saves", text[0], folder);
+        compiled_finish(&c);
+        c = cached_of("saves", text[i], folder);
+        cr_assert_eq(c.info.loaded, 0);
+        cr_assert_not_null(strstr(c.info.cache, "has other contents"), "%s", c.info.cache);
+        cr_assert_eq(atomic_load(&c.did->loads), 0);
+        pass_check_values(&c.g, 64);
+        compiled_finish(&c);
+        folder_remove(folder);
+    }
+}
+
+/* A file's representation of the text, and the schedule that it is of. */
+struct contents {
+    struct compiled c;
+    struct bp_schedule *schedule;
+    struct bp_kept_writer w;
+};
+
+static struct contents contents_of(const char *text)
+{
+    struct contents made = {.c = compiled_of("saves", text)};
+
+    OK(bp_compile(made.c.g.graph, made.c.g.f.device, &made.schedule));
+    OK(bp_saved_write(made.schedule, made.c.g.graph, &made.w));
+    return made;
+}
+
+static void contents_finish(struct contents *made)
+{
+    bp_schedule_destroy(made->schedule);
+    free(made->w.bytes);
+    compiled_finish(&made->c);
+}
+
+/* Reads the contents, and makes a schedule of them. Returns whether both are possible. */
+static bool contents_read(const struct contents *from, size_t n)
+{
+    struct bp_schedule *again;
+    struct bp_ir *ir;
+
+    if (bp_saved_read(from->c.g.graph, from->c.g.f.device, 0, from->w.bytes, n, &ir)) return false;
+    if (bp_schedule_create(ir, NULL, &again)) return false;
+    bp_schedule_destroy(again);
+    return true;
+}
+
+/* The engine gets its bytes for the graph of which they are, and for no other. */
+Test(engine, bytes_of_another_group_are_not_given_to_the_engine)
+{
+    struct contents made = contents_of(WEIGHTS);
+    const struct bp_ir *ir = made.schedule->ir;
+    const struct bp_engine_code *code = NULL;
+    unsigned char *at;
+
+    for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
+        if (ir->node[n].prepared) code = bp_engine_code_of(ir->node[n].prepared);
+    cr_assert_not_null(code);
+    at = memmem(made.w.bytes, made.w.n, code->hash, sizeof code->hash);
+    cr_assert_not_null(at);
+    cr_assert(contents_read(&made, made.w.n));
+    cr_assert_eq(atomic_load(&made.c.did->loads), 1);
+    at[31] ^= 1;
+    cr_assert(contents_read(&made, made.w.n));
+    cr_assert_eq(atomic_load(&made.c.did->loads), 1);
+    contents_finish(&made);
+}
+
+Test(engine, hostile_contents_do_no_harm, .timeout = 120)
+{
+    struct contents made = contents_of(WEIGHTS);
+    uint32_t refused = 0;
+
+    for (size_t i = 0; i < made.w.n; i++) {
+        unsigned char before = made.w.bytes[i];
+        made.w.bytes[i] ^= i % 2 ? 4 : 0xff;
+        refused += !contents_read(&made, made.w.n);
+        made.w.bytes[i] = before;
+        if (i % 8 == 0) cr_assert(!contents_read(&made, i), "%zu bytes", i);
+    }
+    cr_assert_gt(refused, made.w.n / 8);
+    cr_assert(contents_read(&made, made.w.n));
+    contents_finish(&made);
+}
+
+/* Nodes in the place of those of a group that no engine may have. */
+Test(engine, groups_of_a_file_are_checked)
+{
+    static const char *const text[] = {"a = relu(x)\nb = dropout(a; p=0.5)\nreturn b",
+                                       "a = relu(x)\nb = transpose(a)\nreturn b"};
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        struct contents made = contents_of(text[i]);
+        struct bp_saved_group group = {.engine = "engined", .n = 2, .hash = (const uint8_t *)"",
+                                       .bytes = ""};
+        struct bp_ir *ir;
+        setenv("BP_ENGINED", "claim=greedy", 1);
+        OK(bp_ir_create(made.c.g.graph, made.c.g.f.device, &ir));
+        FAILS(BP_ERR_INVALID, "a node that no engine may run",
+              bp_saved_restore(ir, 0, ir->n_node, &group, 1));
+        bp_ir_destroy(ir);
+        OK(bp_ir_create(made.c.g.graph, made.c.g.f.device, &ir));
+        group.n = 3;
+        FAILS(BP_ERR_INVALID, "nodes that do not exist",
+              bp_saved_restore(ir, 0, ir->n_node, &group, 1));
+        bp_ir_destroy(ir);
+        OK(bp_ir_create(made.c.g.graph, made.c.g.f.device, &ir));
+        group.engine = "other";
+        group.n = 1;
+        FAILS(BP_ERR_INVALID, "an engine that the device does not have",
+              bp_saved_restore(ir, 0, ir->n_node, &group, 1));
+        bp_ir_destroy(ir);
+        contents_finish(&made);
+    }
+}
 
 /* A program whose group failed would never be given to the engine again. */
-Test(engine, a_program_with_a_group_is_not_saved)
+Test(engine, a_program_of_a_failed_engine_is_not_saved)
 {
-    static const char *const words[] = {"", "compile=fails", "claim=fails"};
+    static const char *const words[][2] = {
+        {"compile=fails", "could not compile the group of mul_3"},
+        {"claim=fails", "the compiler is not installed"},
+        {"save=fails", "the compiler has no export"}};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct compiled c = compiled_of(words[i], CHAIN);
-        FAILS(BP_ERR_UNSUPPORTED, "an engine has claimed a part",
+        struct compiled c = compiled_of(words[i][0], CHAIN);
+        FAILS(i < 2 ? BP_ERR_UNSUPPORTED : BP_ERR_DEVICE, words[i][1],
               bp_program_save(c.program, "/tmp/bp-engine.program"));
         compiled_finish(&c);
     }

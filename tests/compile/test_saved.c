@@ -318,13 +318,14 @@ Test(saved, hostile_contents_do_no_harm, .timeout = 240)
             struct bp_ir *ir;
             w.bytes[i] = k < sizeof values ? values[k] : (unsigned char)(before ^ 4);
             tried++;
-            if (bp_saved_read(n.graph, n.f.device, w.bytes, w.n, &ir)) refused++;
+            if (bp_saved_read(n.graph, n.f.device, 0, w.bytes, w.n, &ir)) refused++;
             else if (!bp_schedule_create(ir, NULL, &again)) bp_schedule_destroy(again);
             w.bytes[i] = before;
         }
     for (size_t i = 0; i < w.n; i++) {
         struct bp_ir *ir;
-        cr_assert_neq(bp_saved_read(n.graph, n.f.device, w.bytes, i, &ir), BP_OK, "%zu bytes", i);
+        cr_assert_neq(bp_saved_read(n.graph, n.f.device, 0, w.bytes, i, &ir), BP_OK, "%zu bytes",
+                      i);
     }
     cr_assert_gt(refused, tried / 4);
     cr_log_info("%u of %u changed contents were refused", refused, tried);

@@ -158,17 +158,20 @@ BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_
 BP_API enum bp_status bp_program_compile(struct bp_program *program);
 
 /* Writes what the compiler found to a file: the nodes after the passes and the kernel rows that
- * they run on, but no contents of constants. The file appears as a whole or not at all; missing
- * folders of the path are created. BP_ERR_NOT_READY: the program is not compiled
- * (bp_program_compile). BP_ERR_INVALID, BP_ERR_NOT_FOUND: the file cannot be written. */
+ * they run on, but no contents of constants; and the groups that engines compiled, as the engines
+ * save them. The file appears as a whole or not at all; missing folders of the path are created.
+ * BP_ERR_NOT_READY: the program is not compiled (bp_program_compile). BP_ERR_INVALID,
+ * BP_ERR_NOT_FOUND: the file cannot be written. BP_ERR_UNSUPPORTED: an engine has failed, so that
+ * another compilation may find more. */
 BP_API enum bp_status bp_program_save(struct bp_program *program, const char *path);
 
 /* Compiles the program from a file of bp_program_save in place of running the passes. The file
  * must come from an equal graph (nodes, names, types), and from the same device, driver, plugin,
- * version of the library and settings; constants whose values decided what the passes did must have
- * these values. Values that depend on constants only are computed again from the program's own
- * constants, and kernels are prepared again. A failure changes nothing: the program can still be
- * compiled.
+ * version of the library and settings; constants whose values decided what the passes did, and
+ * those of groups that engines compiled, must have these values. An engine that cannot use the
+ * bytes of a group compiles the group again. Values that depend on constants only are computed
+ * again from the program's own constants, and kernels are prepared again. A failure changes
+ * nothing: the program can still be compiled.
  *
  * BP_ERR_NOT_FOUND: there is no such file. BP_ERR_INVALID: the file is stale, damaged, another
  * user's, or writable for others; the message says which. BP_ERR_BUSY: the program is compiled
@@ -260,8 +263,9 @@ struct bp_group_info { /* output struct: set size before the call */
     const char *text;   /* compiled: the engine's note, or ""; otherwise why not */
 };
 /* Describes group number index, and bp_program_left node number index of those that are in no
- * group. Without an engine of the device there are neither groups nor such nodes. BP_ERR_NOT_READY:
- * the program is not compiled (bp_program_compile). */
+ * group. Without an engine of the device there are neither groups nor such nodes; a program that
+ * was loaded has no such nodes. BP_ERR_NOT_READY: the program is not compiled
+ * (bp_program_compile). */
 BP_API enum bp_status bp_program_group(struct bp_program *program, uint32_t index,
                                        struct bp_group_info *out);
 struct bp_left_info { /* output struct: set size before the call */

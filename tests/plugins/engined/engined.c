@@ -186,6 +186,11 @@ static void constant_copy(const struct bp_data_value *value, const struct bp_vie
     }
 }
 
+static size_t constant_bytes(const struct engine *e, size_t v)
+{
+    return (size_t)e->views.view[v].count * element_size(e->views.view[v].dtype);
+}
+
 static void values_place(struct engine *e, const struct bp_graph_data *graph)
 {
     for (uint32_t v = 0; v < graph->n_value; v++) {
@@ -206,6 +211,55 @@ static void values_place(struct engine *e, const struct bp_graph_data *graph)
     }
     e->plan_at = e->bytes;
 }
+
+/* ---- save ---- */
+
+static uint64_t checksum_of(const struct engine *e)
+{
+    uint64_t sum = 14695981039346656037u;
+
+    for (size_t v = 0; v < e->n_value; v++)
+        for (size_t i = 0; e->constant[v] && i < constant_bytes(e, v); i++)
+            sum = (sum ^ (unsigned char)e->constant[v][i]) * 1099511628211u;
+    return sum;
+}
+
+static enum bp_status engined_save(void *self, uint32_t device, void *engine, void *ctx,
+                                   enum bp_status (*write)(void *ctx, const void *data,
+                                                           uint64_t size))
+{
+    const struct engine *e = engine;
+    uint64_t sum = checksum_of(e);
+    enum bp_status status = write(ctx, "engined1", 8);
+
+    atomic_fetch_add(&engined.saves, 1);
+    if (engined_has("save=fails"))
+        return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the compiler has no export");
+    if (!status) status = write(ctx, &sum, sizeof sum);
+    for (size_t v = 0; v < e->n_value && !status; v++)
+        if (e->constant[v]) status = write(ctx, e->constant[v], constant_bytes(e, v));
+    return status;
+}
+
+/* Takes the constants from what was saved. false: it is no such thing. */
+static bool blob_take(struct engine *e, const struct bp_engine_compile *c)
+{
+    const char *at = c->blob, *end = at + c->blob_size;
+    uint64_t sum;
+
+    if (c->blob_size < 16 || memcmp(at, "engined1", 8) != 0) return false;
+    memcpy(&sum, at + 8, sizeof sum);
+    at += 16;
+    for (size_t v = 0; v < e->n_value; v++) {
+        if (!e->constant[v]) continue;
+        if ((size_t)(end - at) < constant_bytes(e, v)) return false;
+        memcpy(e->constant[v], at, constant_bytes(e, v));
+        at += constant_bytes(e, v);
+    }
+    return at == end && sum == checksum_of(e);
+}
+
+/* ---- nodes ---- */
 
 /* Copies attributes with their lists to one block. */
 static void *attrs_copy(const struct bp_data_node *node)
@@ -384,9 +438,17 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
     if (engined_has("compile=fails"))
         return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "out of registers");
     if (engined_has("compile=empty")) return BP_OK;
+    if (c->blob && engined_has("blob=fails"))
+        return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the bytes are of another chip");
     e = engine_make(c);
     if (!e) return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    if (c->blob && (engined_has("blob=stale") || !blob_take(e, c))) {
+        engine_destroy(self, c->device, e);
+        return BP_ERR_STALE;
+    }
+    if (c->blob) atomic_fetch_add(&engined.loads, 1);
     result_fill(c, e, out);
+    if (c->blob && engined_has("blob=types")) out->out_type[0].extent[0]++;
     out->engine = e;
     return BP_OK;
 }
@@ -488,6 +550,7 @@ const struct bp_plugin *bp_plugin_get(void)
                                   .run = engined_run, .engine_destroy = engine_destroy};
     if (engined_has("contexts")) engines.context_create = context_create;
     if (engined_has("contexts")) engines.context_destroy = context_destroy;
+    if (engined_has("saves") || engined_word("save")) engines.save = engined_save;
     engines.n_known = engined_known(&engines.known);
     plugin.name = "engined";
     plugin.create = engined_create;

@@ -17,6 +17,10 @@
  *   last                 wants images channels-last, as inputs and outputs
  *   shares               lets the output of a group of one node lie over an input
  *   contexts             keeps intermediate results in contexts, not in the workspace
+ *   saves                saves groups: the contents of their constants, which a loaded group takes
+ *                        from there
+ *   save=fails           fails to save
+ *   blob=stale, fails, types   refuses what was saved; fails with it; returns wrong types with it
  *   run=fails            a run fails */
 #ifndef ENGINED_H
 #define ENGINED_H
@@ -34,6 +38,7 @@ struct engined {
     atomic_int destroyed;                    /* engines that were destroyed */
     atomic_int cancelled;                    /* compilations that progress has ended */
     atomic_int release;
+    atomic_int saves, loads; /* loads: groups made from what was saved */
     atomic_uint flags, allow; /* of the last claim */
     atomic_int differ;        /* compilations whose flags are not those of the claim */
 };
