@@ -15,6 +15,9 @@ TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_com
 TEMPLATE_CALL = "core/compile/template_call.c"
 WANTED, WANTED_ATTRS, SWAP = "core/compile/plugin_match.c", "core/compile/plugin_attrs.c", "core/compile/pass_plugin.c"
 ACCEPTS, PATTERNS = "core/compile/plugin_accepts.c", "core/plugin/patterns.c"
+CLAIM, PARTITION, GROUP = "core/compile/engine_claim.c", "core/compile/engine_partition.c", "core/compile/engine_group.c"
+ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
+SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
 
 PASSES = [
     # Patterns.
@@ -304,4 +307,28 @@ PASSES = [
     ("nodes need not be connected", PATTERNS, "        if (next == row->n_node)\n            return check_wrong(c, ", "        if (next == row->n_node)\n            next = 0;\n        if (c->p->order[0] == 99)\n            return check_wrong(c, ", "plugin"),
     ("inner values may be inputs of a result", PATTERNS, "(!(c->p->made >> v & 1) || done >> v & 1)", "(done >> v & 1 || 1)", "plugin"),
     ("calls are shared for other constants", TEMPLATE_CALL, "if (p->bound && (p->constant", "if (0 && (p->constant", "template"),
+    # Engines.
+    ("all claims allow fast math", GROUP, "ir->allow & BP_ALLOW_FAST_MATH ?", "true ?", "engine"),
+    ("no claim is for training", GROUP, "if (ir->value[v].updated) return flags | BP_ENGINE_TRAIN;", "", "engine"),
+    ("engines run nodes that they do not know", CLAIM, 'if (!known) return "the engine does not know the operator";',
+     "if (!known) return NULL;", "engine"),
+    ("engines run nodes that draw random numbers", CLAIM, 'if (node->flags & BP_DATA_RANDOM) return "it draws random numbers";', "", "engine"),
+    ("engines use memory that the graph updates", CLAIM,
+     'if (uses_updated(ir, graph, node)) return "it uses memory that the graph updates";', "(void)uses_updated;", "engine"),
+    ("scores may be negative", CLAIM, "if (!(c->score[g] >= 0) || c->score[g] > 1e9)", "if (c->score[g] > 1e9)", "engine"),
+    ("groups depend on each other", PARTITION, ": p->level[by] + 1;", ": p->level[by];", "engine"),
+    ("views of outer memory are copied", PARTITION, "if (!group[n] || !is_outer_view(p, inside, n)) continue;",
+     "(void)is_outer_view;\n        if (n != UINT32_MAX) continue;", "engine"),
+    ("engines may lie about types", ENGINE, "if (!same_value_type(v, type->dtype, type->rank, type->extent))", "if (0)", "engine"),
+    ("outputs share any input", ENGINE, "if (!in || !same_value_type(in, v->dtype, v->rank, v->shape) ||", "if (0 && (!in) ||", "engine"),
+    ("what an engine cannot use is a failure", ENGINE,
+     "*out_again = *out_again && status && status != BP_ERR_CANCELLED && status != BP_ERR_TIMEOUT;", "*out_again = false;", "engine"),
+    ("bytes are of any group", ENGINE, "memcmp(blob->hash, job->graph->data.hash, sizeof job->graph->data.hash) != 0", "0", "engine"),
+    ("a late result is used", ENGINE, "if (!late) return status;", "return status;", "engine"),
+    ("runs share a context", ENGINE_RUN, "while (context && context->taken) context = context->next;", "(void)context;", "engine"),
+    ("files have other weights than engines saw", SAVED_WRITE,
+     "if (saving_producer(s, v) || saving_is_frozen(s, v)) TRY(note_contents(s, v));", "(void)saving_is_frozen;", "engine"),
+    ("files have groups that failed", SAVED_ENGINE, "if (!r->group[g].compiled)\n", "if (0)\n", "engine"),
+    ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
+     "return BP_OK;", "engine"),
 ]
