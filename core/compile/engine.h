@@ -33,7 +33,7 @@ struct bp_engine_group {
 
 /* The results of the engines for one graph. */
 struct bp_engine_report {
-    char *failure; /* why nothing was claimed, or NULL */
+    char *failure; /* why an engine has claimed nothing, or NULL */
     struct bp_engine_group *group;
     uint32_t n_group;
     const char **left; /* of each node of the IR before the pass: why it is in no group, as constant
@@ -60,10 +60,15 @@ struct bp_claimed {
     bool reordered;      /* it is not that of the graph */
     struct bp_claimed_group *list;
     uint32_t n_list, room_list;
+    char *failure; /* the messages of engines that claim nothing because of a failure, or NULL */
 };
 
-/* Requests the claims of the engines. A failure of an engine has a message, and nothing is
- * claimed. */
+/* Lists the plugins whose engines serve the device, in an array that the caller frees: the device's
+ * plugin and its add-ons, those of the highest priority first. */
+enum bp_status bp_engine_entries(const struct bp_ir *ir, struct bp_plugin_entry ***out_list,
+                                 uint32_t *out_n);
+
+/* Requests the claims of the engines. An engine that fails claims nothing. */
 enum bp_status bp_claimed_create(const struct bp_ir *ir, const struct bp_graph_copy *graph,
                                  struct bp_plugin_entry *const *entry, uint32_t n_entry,
                                  struct bp_claimed *out_claimed);

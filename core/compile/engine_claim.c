@@ -6,6 +6,7 @@
 #include "../device/device.h"
 #include "../plugin/entry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,8 +150,29 @@ static void claim_free(struct claim *c)
     free(c->score);
 }
 
+/* Drops the claim of an engine that has failed, and adds the message to the others. */
+static enum bp_status claim_drop(const struct bp_ir *ir, const struct bp_graph_copy *graph,
+                                 struct claim *c, char **failure)
+{
+    const char *before = *failure ? *failure : "";
+    size_t n = strlen(before) + strlen(bp_error_message()) + 3;
+    char *text = malloc(n);
+
+    if (!text) return claim_no_memory();
+    snprintf(text, n, "%s%s%s", before, *before ? "; " : "", bp_error_message());
+    free(*failure);
+    *failure = text;
+    bp_core_log(ir->device->core, BP_LOG_WARN, "%s: the engine of %s claims nothing: %s",
+                ir->device->name, c->entry->plugin.name, bp_error_message());
+    memset(c->group, 0, graph->n_node * sizeof *c->group);
+    memset(c->reason, 0, graph->n_node * sizeof *c->reason);
+    c->n_group = 0;
+    return BP_OK;
+}
+
 static enum bp_status claim_make(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                                 struct bp_plugin_entry *entry, struct claim *c)
+                                 struct bp_plugin_entry *entry, struct claim *c,
+                                 char **out_failure)
 {
     struct bp_claim returned = {
         .size = sizeof returned, .flags = bp_engine_flags_of(ir), .allow = ir->allow};
@@ -165,11 +187,11 @@ static enum bp_status claim_make(const struct bp_ir *ir, const struct bp_graph_c
     returned.reason = c->reason;
     returned.score = c->score;
     bp_error_enter();
-    status = bp_device_leave(ir->device, entry->engines.claim(entry->self, &graph->data, &returned),
-                             "claim");
-    if (status) return status;
+    status = bp_addon_leave(ir->device, entry,
+                            entry->engines.claim(entry->self, &graph->data, &returned), "claim");
     c->n_group = returned.n_group;
-    TRY(check_groups(graph, c));
+    if (status == BP_OK) status = check_groups(graph, c);
+    if (status) return claim_drop(ir, graph, c, out_failure);
     drop_obstacles(ir, graph, c);
     return BP_OK;
 }
@@ -219,6 +241,28 @@ static void list_take(struct bp_claimed *to, const struct claim *claim, uint32_t
     }
 }
 
+enum bp_status bp_engine_entries(const struct bp_ir *ir, struct bp_plugin_entry ***out_list,
+                                 uint32_t *out_n)
+{
+    struct bp_plugin_entry *owner = ir->device->entry;
+    struct bp_plugin_entry **list = malloc((owner->n_addon + 1u) * sizeof *list);
+    uint32_t n = 0;
+
+    if (!list) return claim_no_memory();
+    for (uint32_t i = 0; i <= owner->n_addon; i++) {
+        struct bp_plugin_entry *entry = i ? owner->addon[i - 1] : owner;
+        uint32_t at = n;
+        if (!entry->engines.claim) continue;
+        for (; at > 0 && list[at - 1]->manifest.priority < entry->manifest.priority; at--)
+            list[at] = list[at - 1];
+        list[at] = entry;
+        n++;
+    }
+    *out_list = list;
+    *out_n = n;
+    return BP_OK;
+}
+
 static enum bp_status claimed_init(const struct bp_graph_copy *graph, struct bp_claimed *to)
 {
     *to = (struct bp_claimed){.graph = graph,
@@ -240,7 +284,7 @@ enum bp_status bp_claimed_create(const struct bp_ir *ir, const struct bp_graph_c
 
     if (!claim) status = claim_no_memory();
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
-        status = claim_make(ir, graph, entry[i], &claim[i]);
+        status = claim_make(ir, graph, entry[i], &claim[i], &made.failure);
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
         for (uint32_t g = 0; g < claim[i].n_group && status == BP_OK; g++)
             status = list_add(&made, &claim[i], g, i);
@@ -262,5 +306,6 @@ void bp_claimed_finish(struct bp_claimed *c)
     free(c->reason);
     free(c->order);
     free(c->list);
+    free(c->failure);
     *c = (struct bp_claimed){0};
 }

@@ -85,7 +85,7 @@ static enum bp_status job_run(void *ctx)
 
     bp_error_enter();
     status = entry->engines.compile(entry->self, &job->request, &job->result);
-    status = bp_device_leave(job->device, status, "compile");
+    status = bp_addon_leave(job->device, entry, status, "compile");
     bp_activity_end(note);
     job->status = status;
     runs = JOB_RUNS;

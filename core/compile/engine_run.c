@@ -55,8 +55,10 @@ static enum bp_status engine_launch(const struct bp_launch *l)
         .device = l->device,
         .width = l->width,
     };
+    enum bp_status status;
 
-    return code->engines->run(&run);
+    status = code->engines->run(&run);
+    return status ? bp_error_leave(status, code->entry->plugin.name, "run") : BP_OK;
 }
 
 /* All launches have ended. */
@@ -124,7 +126,7 @@ static enum bp_status context_make(struct bp_engine_code *code,
     bp_error_enter();
     status = code->engines->context_create(code->entry->self, code->device->index, code->engine,
                                            &made->context);
-    status = bp_device_leave(code->device, status, "context_create");
+    status = bp_addon_leave(code->device, code->entry, status, "context_create");
     if (status) {
         free(made);
         return status;

@@ -96,7 +96,8 @@ static enum bp_status groups_compile(struct bp_compilation *c, const struct bp_c
 }
 
 /* Claims and compiles. A failure of an engine's claim is reported, and ends nothing. */
-static enum bp_status engine_apply(struct bp_compilation *c, struct bp_plugin_entry *entry)
+static enum bp_status engine_apply(struct bp_compilation *c, struct bp_plugin_entry *const *entry,
+                                   uint32_t n)
 {
     struct bp_ir *ir = c->ir;
     struct bp_graph_copy *graph;
@@ -104,17 +105,14 @@ static enum bp_status engine_apply(struct bp_compilation *c, struct bp_plugin_en
     enum bp_status status;
 
     TRY(bp_graph_copy_create(ir, NULL, 0, &graph));
-    status = bp_claimed_create(ir, graph, &entry, 1, &claimed);
-    if (status) {
-        ir->engines->failure = strdup(bp_error_message());
-        bp_core_log(ir->device->core, BP_LOG_WARN, "%s: no node is given to an engine: %s",
-                    ir->device->name, bp_error_message());
-        bp_graph_copy_destroy(graph);
-        return BP_OK;
+    status = bp_claimed_create(ir, graph, entry, n, &claimed);
+    if (status == BP_OK) {
+        ir->engines->failure = claimed.failure;
+        claimed.failure = NULL;
+        status = report_fill(ir, &claimed, ir->engines);
+        if (status == BP_OK) status = groups_compile(c, &claimed);
+        bp_claimed_finish(&claimed);
     }
-    status = report_fill(ir, &claimed, ir->engines);
-    if (status == BP_OK) status = groups_compile(c, &claimed);
-    bp_claimed_finish(&claimed);
     bp_graph_copy_destroy(graph);
     return status;
 }
@@ -122,10 +120,16 @@ static enum bp_status engine_apply(struct bp_compilation *c, struct bp_plugin_en
 /* Engines see a graph once: the second time they might claim what they failed to compile. */
 enum bp_status bp_pass_engine(struct bp_compilation *c)
 {
-    struct bp_plugin_entry *entry = c->ir->device->entry;
+    struct bp_plugin_entry **entry;
+    enum bp_status status = BP_OK;
+    uint32_t n;
 
-    if (!entry->engines.claim || c->ir->engines || !c->ir->living) return BP_OK;
-    c->ir->engines = calloc(1, sizeof *c->ir->engines);
-    if (!c->ir->engines) return engine_no_memory();
-    return engine_apply(c, entry);
+    if (c->ir->engines || !c->ir->living) return BP_OK;
+    TRY(bp_engine_entries(c->ir, &entry, &n));
+    if (n) {
+        c->ir->engines = calloc(1, sizeof *c->ir->engines);
+        status = c->ir->engines ? engine_apply(c, entry, n) : engine_no_memory();
+    }
+    free(entry);
+    return status;
 }

@@ -65,7 +65,7 @@ enum bp_status bp_saved_write_group(const struct bp_ir *ir, const struct bp_engi
     bp_error_enter();
     status = code->engines->save(code->entry->self, code->device->index, code->engine, w,
                                  group_write);
-    status = bp_device_leave(code->device, status, "save");
+    status = bp_addon_leave(code->device, code->entry, status, "save");
     if (status || w->failed) return status;
     n = w->n - at - sizeof n;
     memcpy(w->bytes + at, &n, sizeof n);
@@ -93,11 +93,19 @@ static enum bp_status group_bad(const char *what)
     return bp_error(BP_ERR_INVALID, "the file of a program is invalid: a group of %s", what);
 }
 
-static struct bp_plugin_entry *group_entry(const struct bp_ir *ir, const char *name)
+/* Finds the engine of this plugin. */
+static enum bp_status group_entry(const struct bp_ir *ir, const char *name,
+                                  struct bp_plugin_entry **out_entry)
 {
-    struct bp_plugin_entry *entry = ir->device->entry;
+    struct bp_plugin_entry **list, *found = NULL;
+    uint32_t n;
 
-    return entry->engines.claim && !strcmp(entry->plugin.name, name) ? entry : NULL;
+    TRY(bp_engine_entries(ir, &list, &n));
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(list[i]->plugin.name, name)) found = list[i];
+    free(list);
+    *out_entry = found;
+    return found ? BP_OK : group_bad("an engine that the device does not have");
 }
 
 /* Whether the nodes are contiguous and may be in a group of the engine. */
@@ -120,9 +128,9 @@ static enum bp_status group_restore(struct bp_ir *ir, uint32_t *nodes,
                                     const struct bp_saved_group *from, struct bp_engine_group *to)
 {
     const struct bp_engine_blob blob = {from->bytes, from->n_bytes, from->hash};
-    struct bp_plugin_entry *entry = group_entry(ir, from->engine);
+    struct bp_plugin_entry *entry;
 
-    if (!entry) return group_bad("an engine that the device does not have");
+    TRY(group_entry(ir, from->engine, &entry));
     TRY(group_check(ir, nodes, from->n, entry));
     *to = (struct bp_engine_group){.engine = entry->plugin.name,
                                    .name = strdup(ir->node[nodes[from->n - 1]].call.name),

@@ -102,6 +102,10 @@ void bp_device_fail(struct bp_device *device, enum bp_status status);
 /* bp_error_leave for a plugin callback about the device. BP_ERR_DEVICE_LOST is also stored. */
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback);
+/* The same for a callback of the device's plugin or of one of its add-ons. */
+struct bp_plugin_entry;
+enum bp_status bp_addon_leave(struct bp_device *device, const struct bp_plugin_entry *entry,
+                              enum bp_status status, const char *callback);
 /* The same for a callback of a kernel row of the device, which an add-on may have brought. */
 enum bp_status bp_kernel_leave(struct bp_device *device, enum bp_status status,
                                const struct bp_kernel *kernel);

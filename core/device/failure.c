@@ -97,7 +97,13 @@ enum bp_status bp_device_set_lost(struct bp_device *device)
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback)
 {
-    status = bp_error_leave(status, device->entry->plugin.name, callback);
+    return bp_addon_leave(device, device->entry, status, callback);
+}
+
+enum bp_status bp_addon_leave(struct bp_device *device, const struct bp_plugin_entry *entry,
+                              enum bp_status status, const char *callback)
+{
+    status = bp_error_leave(status, entry->plugin.name, callback);
     return status == BP_ERR_DEVICE_LOST ? bp_device_set_lost(device) : status;
 }
 

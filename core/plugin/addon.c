@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addon.c: loads add-ons: plugins without devices that bring operators and kernel rows for the
- * devices of another plugin, their owner. An add-on is loaded in the last step of loading its
- * owner, so that the rows of a device never change while the device is open. A thread that holds
- * the owner's lock takes the lock of an add-on, never the other way round. */
+/* addon.c: loads add-ons: plugins without devices that bring operators, kernel rows, passes and
+ * engines for the devices of another plugin, their owner. An add-on is loaded in the last step of
+ * loading its owner, so that the rows of a device never change while the device is open. A thread
+ * that holds the owner's lock takes the lock of an add-on, never the other way round. */
 #include "loader.h"
 #include "patterns.h"
 #include <stdlib.h>
@@ -28,7 +28,6 @@ bool bp_addon_table(struct bp_load *load)
                         : plugin->ccl      ? "ccl"
                         : plugin->captures ? "captures"
                         : plugin->profiler ? "profiler"
-                        : plugin->engines  ? "engines"
                                            : NULL;
     struct bp_quote quote;
 
@@ -43,10 +42,10 @@ bool bp_addon_table(struct bp_load *load)
                          "an add-on has no devices: expected %s to be NULL beside adds_to, got a "
                          "value; leave one of them out",
                          stray);
-    if (!plugin->kernels && !plugin->passes)
+    if (!plugin->kernels && !plugin->passes && !plugin->engines)
         return bp_broken(&load->why, addon_library(load),
-                         "an add-on without kernels and passes brings nothing: expected one of "
-                         "them, got NULL; fill it in");
+                         "an add-on without kernels, passes and engines brings nothing: expected "
+                         "one of them, got NULL; fill it in");
     if (plugin->stream_type) return true;
     return bp_broken(&load->why, addon_library(load),
                      "an add-on is built for streams of one type: expected stream_type, got NULL; "

@@ -386,10 +386,7 @@ Test(engine, eight_threads_without_contexts)
     run_on_threads("");
 }
 
-/* ---- saved programs ---- */
-
-#define WEIGHTS \
-    "a = matmul(x[3,4], w![4,4])\nb = tanh(add(a, mul(v![4], 2)))\nreturn b, sub(b, x)"
+/* ---- engines of add-ons ---- */
 
 static const char *folder_of_test(void)
 {
@@ -407,6 +404,107 @@ static void folder_remove(const char *folder)
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     cr_assert_eq(system(command), 0);
 }
+
+/* Writes a manifest of the add-on, and lets the device's core find it. */
+static void addon_begin(const char *words, int priority)
+{
+    static char folder[] = "/tmp/bp-engine-addon-XXXXXX", path[512], file[64];
+    static bool made;
+    FILE *to;
+
+    if (!made) cr_assert_not_null(mkdtemp(folder));
+    made = true;
+    snprintf(file, sizeof file, "%s/bp_engined_addon.json", folder);
+    to = fopen(file, "w");
+    cr_assert_not_null(to);
+    fprintf(to, "{\"manifest\": 1, \"name\": \"engined_addon\", \"adds_to\": \"cpu\", "
+            "\"library\": \"%s\", \"abi\": {\"major\": %d, \"minor\": %d}, "
+            "\"version\": \"%s\", \"priority\": %d}", ENGINED_ADDON, BP_ABI_MAJOR, BP_ABI_MINOR,
+            bp_version(), priority);
+    fclose(to);
+    if (!strstr(getenv("BP_PLUGIN_PATH"), folder)) {
+        snprintf(path, sizeof path, "%s:%s", getenv("BP_PLUGIN_PATH"), folder);
+        setenv("BP_PLUGIN_PATH", path, 1);
+    }
+    setenv("BP_ENGINED_ADDON", words, 1);
+}
+
+static void addon_end(void)
+{
+    folder_remove(strrchr(getenv("BP_PLUGIN_PATH"), ':') + 1);
+}
+
+/* Asserts which engine runs all nodes of the chain. */
+static void expect_engine(const char *own, const char *addon, int priority, const char *engine)
+{
+    struct compiled c;
+
+    addon_begin(addon, priority);
+    c = compiled_of(own, CHAIN);
+    cr_assert_str_eq(c.launches, "engine", "%s, %s: %s", own, addon, c.launches);
+    cr_assert_str_eq(group_of(&c, 0).engine, engine, "%s, %s, %d", own, addon, priority);
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+}
+
+Test(engine, nodes_that_several_engines_claim)
+{
+    expect_engine("score=2", "score=3", 0, "engined_addon");
+    expect_engine("score=3", "score=2", 0, "engined");
+    expect_engine("score=3", "score=2", 1000000, "engined");
+    expect_engine("score=2", "score=2", -1000000, "engined");
+    expect_engine("score=2", "score=2", 1000000, "engined_addon");
+    expect_engine("claim=none", "score=2", 0, "engined_addon");
+    addon_end();
+}
+
+/* Both have nodes of one graph; a file has the groups of both. */
+Test(engine, engines_of_two_plugins_share_a_graph)
+{
+    struct compiled c;
+
+    addon_begin("only=tanh score=9 saves contexts", 0);
+    c = compiled_of("saves", CHAIN);
+    cr_assert_str_eq(c.launches, "engine engine engine");
+    cr_assert_str_eq(group_of(&c, 0).engine, "engined_addon");
+    cr_assert_str_eq(group_of(&c, 1).engine, "engined");
+    pass_check_values(&c.g, 0);
+    OK(bp_program_save(c.program, "/tmp/bp-engine-two.program"));
+    bp_program_destroy(c.program);
+    OK(bp_program_create(c.g.graph, c.g.f.device, &c.program));
+    OK(bp_program_load(c.program, "/tmp/bp-engine-two.program"));
+    cr_assert_eq(unlink("/tmp/bp-engine-two.program"), 0);
+    cr_assert_eq(atomic_load(&c.did->loads), 2);
+    cr_assert_str_eq(group_of(&c, 1).engine, "engined_addon", "in the order of execution");
+    compiled_finish(&c);
+    addon_end();
+}
+
+/* One that fails does not harm the other. */
+Test(engine, an_engine_that_fails_beside_another)
+{
+    struct compiled c;
+
+    addon_begin("claim=fails", 1000000);
+    c = compiled_of("", CHAIN);
+    cr_assert_str_eq(c.launches, "engine");
+    cr_assert_str_eq(group_of(&c, 0).engine, "engined");
+    cr_assert_not_null(strstr(c.info.engines, "the compiler is not installed"));
+    pass_check_values(&c.g, 0);
+    compiled_finish(&c);
+    addon_begin("run=fails score=9", 0);
+    c = compiled_of("", CHAIN);
+    FAILS(BP_ERR_DEVICE, "the chip is too hot",
+          bp_program_run(c.program, c.g.f.stream, c.g.in, c.g.n_in,
+                         (struct bp_tensor *[]){NULL}, 1));
+    compiled_finish(&c);
+    addon_end();
+}
+
+/* ---- saved programs ---- */
+
+#define WEIGHTS \
+    "a = matmul(x[3,4], w![4,4])\nb = tanh(add(a, mul(v![4], 2)))\nreturn b, sub(b, x)"
 
 /* Compiles the text with the cache folder. */
 static struct compiled cached_of(const char *words, const char *text, const char *folder)

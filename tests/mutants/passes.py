@@ -329,6 +329,11 @@ PASSES = [
     ("files have other weights than engines saw", SAVED_WRITE,
      "if (saving_producer(s, v) || saving_is_frozen(s, v)) TRY(note_contents(s, v));", "(void)saving_is_frozen;", "engine"),
     ("files have groups that failed", SAVED_ENGINE, "if (!r->group[g].compiled)\n", "if (0)\n", "engine"),
+    ("the lowest score has a node", CLAIM, "x->score > y->score ? -1 : 1", "x->score < y->score ? -1 : 1", "engine"),
+    ("priorities of engines do not count", CLAIM, "list[at - 1]->manifest.priority < entry->manifest.priority", "0", "engine"),
+    ("the claim of an engine that failed counts", CLAIM, "    c->n_group = 0;\n    return BP_OK;", "    return BP_OK;", "engine"),
+    ("only the owner's engine is in files", SAVED_ENGINE, "if (!strcmp(list[i]->plugin.name, name)) found = list[i];",
+     "if (!i && !strcmp(list[i]->plugin.name, name)) found = list[i];", "engine"),
     ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
      "return BP_OK;", "engine"),
 ]

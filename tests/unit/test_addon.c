@@ -367,7 +367,7 @@ static const struct {
     {"a_abi", BP_PLUGIN_BROKEN, {"of another plugin ABI"}},
     {"a_kind", BP_PLUGIN_BROKEN, {"expected kind to be NULL beside adds_to"}},
     {"a_runtime", BP_PLUGIN_BROKEN, {"expected runtime to be NULL beside adds_to"}},
-    {"a_empty", BP_PLUGIN_BROKEN, {"an add-on without kernels and passes brings nothing"}},
+    {"a_empty", BP_PLUGIN_BROKEN, {"an add-on without kernels, passes and engines brings nothing"}},
     {"a_stream", BP_PLUGIN_BROKEN, {"expected stream_type, got NULL"}},
     {"a_bad_stream", BP_PLUGIN_BROKEN, {"its stream_type cannot be used", "got \"cpu\""}},
     {"a_other_stream", BP_PLUGIN_BROKEN, {"plugin cpu ", "expected \"cpu/1\", got \"cpu/0\""}},

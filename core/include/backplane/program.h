@@ -145,8 +145,8 @@ struct bp_program_info { /* output struct: set size before the call */
                             "saved", or why not), "" without one; valid until the next run */
     uint32_t derived;    /* 1: the program was made from a template */
     uint32_t zero;       /* 0 */
-    const char *engines; /* why the engines of the device claimed no group of nodes, "" if they did
-                            or there is none; valid as long as the program */
+    const char *engines; /* why engines of the device failed to claim groups of nodes, "" if none
+                            failed or there is none; valid as long as the program */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 

@@ -115,9 +115,10 @@ struct bp_engines;
 /* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
  * required.
  *
- * An add-on is a plugin without devices: it brings operators, kernel rows and passes for devices
- * of another plugin, its owner. An add-on sets adds_to, stream_type, and kernels, passes or both;
- * its kind and its other interfaces are NULL. The core loads an add-on together with its owner:
+ * An add-on is a plugin without devices: it brings operators, kernel rows, passes and an engine for
+ * devices of another plugin, its owner. An add-on sets adds_to, stream_type, and at least one of
+ * kernels, passes and engines; its kind and its other interfaces are NULL. The core loads an add-on
+ * together with its owner:
  * after the owner's create, and before any device of the owner is opened. An add-on that cannot be
  * used is left out, and the owner works without it. The rows of an add-on take part in the
  * selection by priority like the owner's rows, which come first among equal priorities. Their

@@ -11,12 +11,19 @@
 __attribute__((visibility("default"))) struct engined engined;
 struct engined_cpu engined_cpu;
 
+/* The same as an add-on to the kind cpu. */
+#ifdef ENGINED_ADDON
+#define WORDS "BP_ENGINED_ADDON"
+#else
+#define WORDS "BP_ENGINED"
+#endif
+
 static struct bp_plugin plugin;
 static struct bp_engines engines;
 
 const char *engined_word(const char *key)
 {
-    const char *at = getenv("BP_ENGINED");
+    const char *at = getenv(WORDS);
     size_t n = strlen(key);
 
     for (; at && *at; at = *at ? at + 1 : at) {
@@ -28,7 +35,7 @@ const char *engined_word(const char *key)
 
 bool engined_has(const char *word)
 {
-    const char *at = getenv("BP_ENGINED");
+    const char *at = getenv(WORDS);
     size_t n = strlen(word);
 
     for (; at && *at; at = *at ? at + 1 : at) {
@@ -110,6 +117,7 @@ static size_t element_size(uint32_t dtype)
 static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
 {
     long n_group = engined_word("claim") ? strtol(engined_word("claim"), NULL, 10) : 1;
+    double score = engined_word("score") ? strtod(engined_word("score"), NULL) : 2;
     const struct bp_kernel *row;
     struct views views;
 
@@ -123,12 +131,14 @@ static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
             continue;
         }
         for (uint32_t i = 0; i < node->n_out; i++) good = good && node->out[i] != BP_DATA_NONE;
+        if (engined_word("only") && strncmp(engined_word("only"), node->op, strlen(node->op)) != 0)
+            good = false;
         if (good && engined_find(graph, n, views.view, graph->device, 1, &row, NULL))
             out->group[n] = n_group == 1 ? 1 : (uint32_t)((n * 7919u / 3) % n_group) + 1;
         else out->reason[n] = "no row of the cpu runs it";
     }
     views_free(&views);
-    for (long g = 0; g < n_group && (size_t)g < graph->n_node; g++) out->score[g] = 2;
+    for (long g = 0; g < n_group && (size_t)g < graph->n_node; g++) out->score[g] = score;
     out->n_group = (uint32_t)n_group < graph->n_node ? (uint32_t)n_group : (uint32_t)graph->n_node;
     for (uint32_t n = 0; n < graph->n_node; n++)
         if (out->group[n] > out->n_group) out->group[n] = out->n_group;
@@ -555,5 +565,15 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin.name = "engined";
     plugin.create = engined_create;
     plugin.engines = &engines;
+#ifdef ENGINED_ADDON
+    plugin.name = "engined_addon";
+    plugin.adds_to = plugin.kind;
+    plugin.kind = NULL;
+    plugin.runtime = NULL;
+    plugin.kernels = NULL;
+    plugin.captures = NULL;
+    plugin.ccl = NULL;
+    plugin.profiler = NULL;
+#endif
     return &plugin;
 }

@@ -2,11 +2,14 @@
 /* engined.h: declares a device of the kind cpu with an engine: the cpu plugin, and an interpreter
  * that runs groups of nodes by the cpu plugin's kernels.
  *
- * BP_ENGINED has words that say what the engine does; without it the engine claims all nodes that
- * it can run, as one group, and does everything right.
+ * The same engine is an add-on to the kind cpu too, engined_addon, for which the variable is
+ * BP_ENGINED_ADDON. BP_ENGINED has words that say what the engine does; without it the engine
+ * claims all nodes that it can run, as one group, and does everything right.
  *
  *   claim=none, fails    claims nothing; fails
  *   claim=greedy         claims all nodes, also those that no engine may claim
+ *   score=X              the score of its groups, else 2
+ *   only=OP              claims nodes of this operator only
  *   claim=N              node number i belongs to group i * 7919 / 3 % N + 1: groups that depend on
  *                        each other
  *   claim=range, score   a number of a group, and a score, that make no sense
