@@ -224,7 +224,9 @@ static const struct affine_case misses[] = {
     {"a quotient by 0 before", BEFORE("div(x[2,4,5,5], 0)")},
     {"a negative variance before", BEFORE("batch_norm(x[2,4,5,5], s![4], b![4], m![4], -1[4])")},
     {"filters that would be infinite", "conv(mul(x[2,4,5,5], 1e10), 1e35[6,4,1,1], _)"},
-    {"a bias that would be infinite", "conv(add(x[2,4,5,5], 1e10), 1e30[6,4,1,1], _)"},
+    {"a shift that is much larger than the factor",
+     "conv(add(x[2,4,5,5], 1e4), w![6,4,1,1], _)"},
+    {"a bias that would be infinite", "conv(add(x[2,4,5,5], 500), 1e36[6,4,1,1], _)"},
     {"a transposed convolution behind", "conv_transpose(" NORM_4 ", w![4,6,1,1], _)"},
     {"f16 before", "conv(mul(x:f16[2,4,5,5], a!:f16[4,1,1]), w!:f16[6,4,1,1], _)"},
     {"an input before that is updated", "y = neg(x[2,4,5,5])\nn = mul(y, a![4,1,1])\n"

@@ -154,6 +154,8 @@ static const struct layout_case misses[] = {
     {.name = "an image that is updated",
      .text = "y = neg(" X ")\na = " CONV("y") "\nu = sgd(y, g[1,16,16,16], 0.25~)\n"
              "return u, " AGAIN("a")},
+    {.name = "an input that is updated",
+     .text = "a = " CONV(X) "\nu = sgd(x, g[1,16,16,16], 0.25~)\nreturn u, " AGAIN("a")},
 };
 
 Test(layout, near_misses_are_not_copied)

@@ -82,6 +82,8 @@ static const char *const misses[] = {
     "v = reshape(z; shape=1_32768)\nu = sgd(v, g[1,32768], 0.25~)\nreturn tanh(z), tanh(u)",
     "y = neg(x[1,32,16,16])\nz = conv_transpose(y, w![32,32,2,2], _; stride=2_2_1)\n"
     "u = sgd(y, g[1,32,16,16], 0.25~)\nreturn tanh(z), u",
+    "z = conv_transpose(x[1,32,16,16], w![32,32,2,2], _; stride=2_2_1)\n"
+    "u = sgd(x, g[1,32,16,16], 0.25~)\nreturn tanh(z), u",
 };
 
 Test(product, other_transposed_convolutions_stay)

@@ -78,6 +78,7 @@ PASSES = [
     ("a result before the convolution has other readers", BEFORE,
      "ir->value[v].kind != BP_VALUE_RESULT || ir->value[v].uses != 1", "ir->value[v].kind != BP_VALUE_RESULT", "affine"),
     ("filters may become infinite", BEFORE, "return filter * bounds.factor <= FLT_MAX &&", "return", "affine"),
+    ("a shift may be much larger than the factor", BEFORE, "        bounds.shift > SHIFT_MAX * bounds.factor)", "        false)", "affine"),
     ("a bias may become infinite", BEFORE,
      "terms * filter * bounds.shift + bp_affine_largest(ir, f->b) <= FLT_MAX / 2;", "terms > 0;", "affine"),
     ("the bias of the convolution is replaced", BEFORE, "b = b ? MAKE(&c, add, NULL, b, sum) : sum;", "b = sum;", "affine"),
