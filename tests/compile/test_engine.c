@@ -386,6 +386,29 @@ Test(engine, eight_threads_without_contexts)
     run_on_threads("");
 }
 
+/* The work of a stream runs in order, so that a stream of a device that is not inline has one
+ * context, however often a program runs. The cpu stands for the device: its streams exist
+ * before. */
+Test(engine, each_stream_has_a_context)
+{
+    struct compiled c = compiled_of("contexts", CHAIN);
+    struct bp_stream *stream[3];
+
+    for (int i = 0; i < 3; i++) OK(bp_stream_create(c.g.f.device, &stream[i]));
+    c.g.f.device->is_inline = false;
+    for (int i = 0; i < 12; i++) {
+        struct bp_tensor *out = NULL;
+        OK(bp_program_run(c.program, stream[i % 3], c.g.in, c.g.n_in, &out, 1));
+        bp_tensor_destroy(out);
+        cr_assert_eq(atomic_load(&c.did->contexts), i < 3 ? i + 1 : 3, "run %d", i);
+    }
+    c.g.f.device->is_inline = true;
+    for (int i = 0; i < 3; i++) bp_stream_destroy(stream[i]);
+    cr_assert_eq(atomic_load(&c.did->runs), 12);
+    cr_assert_eq(atomic_load(&c.did->busy), 0);
+    compiled_finish(&c);
+}
+
 /* ---- engines of add-ons ---- */
 
 static const char *folder_of_test(void)

@@ -327,6 +327,8 @@ PASSES = [
     ("bytes are of any group", ENGINE, "memcmp(blob->hash, job->graph->data.hash, sizeof job->graph->data.hash) != 0", "0", "engine"),
     ("a late result is used", ENGINE, "if (!late) return status;", "return status;", "engine"),
     ("runs share a context", ENGINE_RUN, "while (context && context->taken) context = context->next;", "(void)context;", "engine"),
+    ("streams share a context", ENGINE_RUN, "while (context && context->timeline != timeline) context = context->next;", "(void)timeline;", "engine"),
+    ("each run has a new context", ENGINE_RUN, "while (context && context->timeline != timeline) context = context->next;", "context = NULL;", "engine"),
     ("files have other weights than engines saw", SAVED_WRITE,
      "if (saving_producer(s, v) || saving_is_frozen(s, v)) TRY(note_contents(s, v));", "(void)saving_is_frozen;", "engine"),
     ("files have groups that failed", SAVED_ENGINE, "if (!r->group[g].compiled)\n", "if (0)\n", "engine"),
