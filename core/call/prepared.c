@@ -3,6 +3,7 @@
 #include "prepared.h"
 
 #include "../base/generator.h"
+#include "../compile/engine_call.h"
 #include "plan.h"
 #include "fallback.h"
 
@@ -228,14 +229,16 @@ static void forget_addresses(struct bp_prepared *p)
         p->temp[i]->type.view.data = p->temp[i]->type.view.memory = NULL;
 }
 
-/* A plan may have read constant inputs; then the call is valid for these constants only. */
+/* A plan may have read constant inputs; then the call is valid for these constants only. Engines
+ * get the constants of a call at each run. */
 static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < p->n_in; i++)
         any |= inv->constant[i].id != 0;
-    for (uint32_t i = 0; any && i < p->n_step; i++) p->bound |= p->step[i].plan.plan != NULL;
+    for (uint32_t i = 0; any && i < p->n_step; i++)
+        p->bound |= p->step[i].plan.plan && !bp_engine_call_is(p->step[i].kernel);
     if (!p->bound) return BP_OK;
     p->constant = calloc(p->n_in, sizeof *p->constant);
     if (!p->constant) return bp_plan_no_memory(inv);

@@ -2,6 +2,7 @@
 /* select.c: selects the kernel row that runs a call: the one of highest priority that supports the
  * call. */
 #include "../base/activity.h"
+#include "../compile/engine_call.h"
 #include "../schema/op.h"
 
 #include <stdio.h>
@@ -217,6 +218,7 @@ static enum bp_status select_none(const struct bp_invocation *inv, const struct 
         passed++;
         if (used >= sizeof text) continue;
         why = select_refused(inv, out, row[i]);
+        if (!why && bp_engine_call_is(row[i])) why = bp_engine_call_refusal();
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
                                  row[i]->name, why ? why : "does not take this configuration");
     }

@@ -82,6 +82,10 @@ enum bp_status bp_claimed_partition(const struct bp_ir *ir, struct bp_claimed *c
 /* Returns why a node cannot be in a group of the engine, or NULL. */
 const char *bp_claim_refusal(const struct bp_ir *ir, const struct bp_graph_copy *graph, uint32_t n,
                              const struct bp_plugin_entry *entry);
+/* Whether the engine of a device claims the only node of the graph of a call: BP_ERR_UNSUPPORTED,
+ * with the reason: no. allow: as struct bp_prep has it. */
+enum bp_status bp_engine_claims_call(struct bp_device *device, uint32_t allow,
+                                     const struct bp_graph_copy *graph);
 
 /* ---- engine_group.c ---- */
 
@@ -101,6 +105,8 @@ enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *en
 
 /* The flags for the program that is compiled: enum bp_engine_flags. */
 uint32_t bp_engine_flags_of(const struct bp_ir *ir);
+/* The same for a call. allow: as struct bp_prep has it. */
+uint32_t bp_engine_flags_of_call(uint32_t allow);
 
 /* Makes a type like `of` in a layout of enum bp_engine_layout, which is not BP_ENGINE_ANY. */
 void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout);
@@ -117,6 +123,13 @@ enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_
                                        const struct bp_engine_blob *blob,
                                        struct bp_prepared **out_prepared);
 
+/* The same for the graph of a call: returns the plan, which is the code. Its run does not read
+ * frozen constants apart from inputs. */
+struct bp_engine_code;
+enum bp_status bp_engine_compile_call(struct bp_device *device, uint32_t allow,
+                                      struct bp_graph_copy *graph,
+                                      struct bp_engine_code **out_code, struct bp_plan *out_plan);
+
 /* ---- engine_run.c ---- */
 
 /* A context of the plugin, for one run at a time: one for each context of a schedule on an inline
@@ -126,7 +139,8 @@ struct bp_engine_context {
     struct bp_engine_code *code;
     void *context;                /* the plugin's, or NULL */
     struct bp_timeline *timeline; /* that uses it, of a device that is not inline */
-    bool taken;                   /* by a context of a schedule */
+    void *stream;                 /* of a call, on such a device: that uses it */
+    bool taken;                   /* by a context of a schedule, or by a call that runs */
     struct bp_engine_context *next;          /* of the code */
     struct bp_engine_context *next_of_owner; /* of the context of a schedule */
 };
@@ -142,8 +156,17 @@ struct bp_engine_code {
     uint16_t *in_layout, *out_layout; /* enum bp_engine_layout: owned, as may_share */
     int32_t *may_share;
     uint32_t n_in, n_out, width;
+    uint64_t workspace, workspace_alignment; /* that each run needs */
     char *note; /* or NULL */
-    uint8_t hash[32]; /* of the group's graph */
+    uint8_t hash[32];    /* of the group's graph */
+    uint16_t *call_at; /* of a call: for each input and output of the graph its number in the lists
+                          of the launch: owned; NULL: they are those lists */
+    struct bp_engine_code *next_call; /* of a call: in the list of its row (engine_call.h) */
+    struct bp_graph_copy *graph;      /* of a call: owned */
+    uint32_t allow, refs;             /* of a call: what its program allows; plans that are this */
+    struct bp_engine_code *variant;   /* of a call: the same for other values of attributes that a
+                                         run may change, the last one that was made first */
+    uint32_t running;                 /* of a variant: runs that are being submitted */
 
     pthread_mutex_t lock;              /* guards the list */
     struct bp_engine_context *context; /* all of them */
@@ -159,6 +182,23 @@ static inline struct bp_engine_code *bp_engine_code_of(const struct bp_prepared 
 /* Fills the row, and all that does not depend on the engine's result. */
 void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *entry,
                          struct bp_device *device);
+
+/* Makes one plan more of a code, whose memory is counted already. */
+static inline void bp_engine_code_plan(struct bp_engine_code *code, struct bp_plan *out)
+{
+    *out = (struct bp_plan){.size = sizeof *out,
+                            .plan = code,
+                            .workspace = code->workspace,
+                            .workspace_alignment = code->workspace_alignment};
+}
+/* Destroys the code of a call, or of a group. All launches have ended. */
+void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *code);
+
+/* Takes a context for one run of a call on a stream of the plugin, and returns it after the run. A
+ * stream of a device that is not inline keeps its context: its runs follow each other. */
+enum bp_status bp_engine_context_take(struct bp_engine_code *code, void *stream,
+                                      struct bp_engine_context **out_context);
+void bp_engine_context_return(struct bp_engine_context *context);
 
 /* Gives contexts of the plugin to the launches of a schedule's context that engines run. */
 struct bp_schedule;

@@ -70,7 +70,8 @@ static bool has_no_result(const struct bp_data_node *node)
     return true;
 }
 
-/* Returns why a node cannot be in a group, or NULL. known: the engine's row of its operator. */
+/* Returns why a node cannot be in a group, or NULL. known: the engine's row of its operator. ir
+ * NULL: the graph is that of a call. */
 static const char *claim_obstacle(const struct bp_ir *ir, const struct bp_graph_copy *graph,
                                   const struct bp_data_node *node,
                                   const struct bp_engine_op *known)
@@ -83,7 +84,7 @@ static const char *claim_obstacle(const struct bp_ir *ir, const struct bp_graph_
     if (node->flags & BP_DATA_UPDATE) return "it updates an input";
     if (node->flags & BP_DATA_BOUND) return "extents of its results depend on data";
     if (node->flags & BP_DATA_PINNED) return "the app names its kernel";
-    if (uses_updated(ir, graph, node)) return "it uses memory that the graph updates";
+    if (ir && uses_updated(ir, graph, node)) return "it uses memory that the graph updates";
     return has_no_result(node) ? "nothing reads its results" : NULL;
 }
 
@@ -170,13 +171,13 @@ static enum bp_status claim_drop(const struct bp_ir *ir, const struct bp_graph_c
     return BP_OK;
 }
 
-static enum bp_status claim_make(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                                 struct bp_plugin_entry *entry, struct claim *c,
-                                 char **out_failure)
+/* ir NULL: the graph is that of a call. flags: enum bp_engine_flags. A failure is that of the
+ * engine, or of the host's memory. */
+static enum bp_status claim_make(struct bp_device *device, const struct bp_ir *ir,
+                                 const struct bp_graph_copy *graph, struct bp_plugin_entry *entry,
+                                 uint32_t flags, uint32_t allow, struct claim *c)
 {
-    struct bp_claim returned = {
-        .size = sizeof returned, .flags = bp_engine_flags_of(ir), .allow = ir->allow};
-    enum bp_status status;
+    struct bp_claim returned = {.size = sizeof returned, .flags = flags, .allow = allow};
 
     *c = (struct claim){.entry = entry,
                         .group = calloc(graph->n_node + 1u, sizeof *c->group),
@@ -187,13 +188,24 @@ static enum bp_status claim_make(const struct bp_ir *ir, const struct bp_graph_c
     returned.reason = c->reason;
     returned.score = c->score;
     bp_error_enter();
-    status = bp_addon_leave(ir->device, entry,
-                            entry->engines.claim(entry->self, &graph->data, &returned), "claim");
+    TRY(bp_addon_leave(device, entry, entry->engines.claim(entry->self, &graph->data, &returned),
+                       "claim"));
     c->n_group = returned.n_group;
-    if (status == BP_OK) status = check_groups(graph, c);
-    if (status) return claim_drop(ir, graph, c, out_failure);
+    TRY(check_groups(graph, c));
     drop_obstacles(ir, graph, c);
     return BP_OK;
+}
+
+/* The claim on the graph of a program: an engine that fails claims nothing. */
+static enum bp_status claim_of_program(const struct bp_ir *ir, const struct bp_graph_copy *graph,
+                                       struct bp_plugin_entry *entry, struct claim *c,
+                                       char **failure)
+{
+    enum bp_status status =
+        claim_make(ir->device, ir, graph, entry, bp_engine_flags_of(ir), ir->allow, c);
+
+    if (status == BP_OK || !c->group || !c->reason || !c->score) return status;
+    return claim_drop(ir, graph, c, failure);
 }
 
 /* ---- several engines ---- */
@@ -284,7 +296,7 @@ enum bp_status bp_claimed_create(const struct bp_ir *ir, const struct bp_graph_c
 
     if (!claim) status = claim_no_memory();
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
-        status = claim_make(ir, graph, entry[i], &claim[i], &made.failure);
+        status = claim_of_program(ir, graph, entry[i], &claim[i], &made.failure);
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
         for (uint32_t g = 0; g < claim[i].n_group && status == BP_OK; g++)
             status = list_add(&made, &claim[i], g, i);
@@ -308,4 +320,19 @@ void bp_claimed_finish(struct bp_claimed *c)
     free(c->list);
     free(c->failure);
     *c = (struct bp_claimed){0};
+}
+
+enum bp_status bp_engine_claims_call(struct bp_device *device, uint32_t allow,
+                                     const struct bp_graph_copy *graph)
+{
+    struct bp_plugin_entry *entry = device->entry;
+    struct claim c;
+    enum bp_status status =
+        claim_make(device, NULL, graph, entry, bp_engine_flags_of_call(allow), allow, &c);
+
+    if (status == BP_OK && !c.group[0])
+        status = bp_error(BP_ERR_UNSUPPORTED, "the engine of %s does not compile it: %s",
+                          entry->plugin.name, c.reason[0]);
+    claim_free(&c);
+    return status;
 }

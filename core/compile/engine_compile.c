@@ -147,9 +147,10 @@ static struct bp_deadline engine_deadline(struct bp_core *core)
     return until;
 }
 
-/* Takes over the graph. */
-static enum bp_status job_create(const struct bp_ir *ir, struct bp_plugin_entry *entry,
-                                 struct bp_graph_copy *graph, struct engine_job **out_job)
+/* Takes over the graph. flags: enum bp_engine_flags. */
+static enum bp_status job_create(struct bp_device *device, struct bp_plugin_entry *entry,
+                                 struct bp_graph_copy *graph, uint32_t allow, uint32_t flags,
+                                 struct engine_job **out_job)
 {
     struct engine_job *job = calloc(1, sizeof *job);
     enum bp_status status;
@@ -159,18 +160,18 @@ static enum bp_status job_create(const struct bp_ir *ir, struct bp_plugin_entry 
         return job_no_memory();
     }
     atomic_init(&job->refs, 1);
-    job->until = engine_deadline(ir->device->core);
-    job->device = ir->device;
+    job->until = engine_deadline(device->core);
+    job->device = device;
     job->entry = entry;
     job->graph = graph;
     bp_device_retain(job->device);
     job->request = (struct bp_engine_compile){
         .size = sizeof job->request,
         .graph = &graph->data,
-        .device = ir->device->index,
-        .width = ir->device->core->width,
-        .flags = bp_engine_flags_of(ir),
-        .allow = ir->allow,
+        .device = device->index,
+        .width = device->core->width,
+        .flags = flags,
+        .allow = allow,
         .deadline_ns = bp_deadline_is_set(&job->until) ? job->until.end : 0,
         .ctx = job,
         .progress = job_progress,
@@ -189,6 +190,21 @@ static enum bp_status result_error(const struct engine_job *job, const char *wha
                     what, number);
 }
 
+/* The tensors of a call are contiguous: it has one launch, and no copies. */
+static enum bp_status check_contiguous(const struct engine_job *job)
+{
+    const struct bp_graph_data *d = &job->graph->data;
+    const struct bp_engine_compiled *r = &job->result;
+    bool good = true;
+
+    for (uint32_t i = 0; i < d->n_in; i++) good &= r->in_layout[i] != BP_ENGINE_CHANNELS_LAST;
+    for (uint32_t o = 0; o < d->n_out; o++) good &= r->out_layout[o] == BP_ENGINE_ROW_MAJOR;
+    if (good) return BP_OK;
+    return bp_error(BP_ERR_UNSUPPORTED,
+                    "the engine of %s wants another layout than row-major for a call",
+                    job->entry->plugin.name);
+}
+
 static enum bp_status check_layouts(const struct engine_job *job)
 {
     const struct bp_graph_data *d = &job->graph->data;
@@ -204,7 +220,7 @@ static enum bp_status check_layouts(const struct engine_job *job)
             (r->out_layout[o] == BP_ENGINE_CHANNELS_LAST && job_value(job, d->out[o])->rank < 3))
             return result_error(job, "a layout that is unknown, or wrong for the rank, for output",
                                 o);
-    return BP_OK;
+    return job->request.flags & BP_ENGINE_CALL ? check_contiguous(job) : BP_OK;
 }
 
 static bool same_value_type(const struct bp_data_value *a, uint32_t dtype, uint32_t rank,
@@ -275,12 +291,21 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
     code->may_share = job->result.may_share;
     code->n_in = job->graph->data.n_in;
     code->n_out = job->graph->data.n_out;
+    code->workspace = job->result.workspace;
+    code->workspace_alignment = job->result.workspace_alignment;
     code->note = note;
     memcpy(code->hash, job->graph->data.hash, sizeof code->hash);
     job->result.in_layout = job->result.out_layout = NULL;
     job->result.may_share = NULL;
     *out_code = code;
     return BP_OK;
+}
+
+static void plan_fill(struct bp_plan *plan, struct bp_engine_code *code,
+                      const struct bp_engine_compiled *r)
+{
+    bp_engine_code_plan(code, plan);
+    plan->bytes = r->bytes;
 }
 
 /* Fills the only step of the call, which owns the code. */
@@ -292,11 +317,7 @@ static void step_fill(struct bp_prepared *p, struct bp_engine_code *code,
     p->n_step = 1;
     step->row = &bp_engine_row;
     step->kernel = &code->kernel;
-    step->plan = (struct bp_plan){.size = sizeof step->plan,
-                                  .plan = code,
-                                  .workspace = r->workspace,
-                                  .workspace_alignment = r->workspace_alignment,
-                                  .bytes = r->bytes};
+    plan_fill(&step->plan, code, r);
     memcpy(step->in_at, p->in_at, sizeof step->in_at);
     memcpy(step->out_at, p->out_at, sizeof step->out_at);
     step->launch = (struct bp_launch){.self = code->entry->self,
@@ -344,20 +365,15 @@ static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job 
     return status;
 }
 
-static enum bp_status job_take(const struct bp_ir *ir, struct engine_job *job,
-                               struct bp_prepared **out_prepared)
+static enum bp_status job_take(struct engine_job *job, struct bp_engine_code **out_code)
 {
-    struct bp_engine_code *code;
     enum bp_status status = check_result(job);
 
-    if (status) {
-        if (job->result.engine)
-            job->entry->engines.engine_destroy(job->entry->self, job->device->index,
-                                               job->result.engine);
-        return status;
-    }
-    TRY(code_create(job, &code));
-    return call_make(ir, job, code, out_prepared);
+    if (status == BP_OK) return code_create(job, out_code);
+    if (job->result.engine)
+        job->entry->engines.engine_destroy(job->entry->self, job->device->index,
+                                           job->result.engine);
+    return status;
 }
 
 /* Runs the job on its own thread. Returns its status, or BP_ERR_TIMEOUT. */
@@ -413,10 +429,12 @@ static enum bp_status job_forget_blob(struct engine_job *job)
 static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
                               struct bp_prepared **out_prepared, bool *out_again)
 {
+    struct bp_engine_code *code;
     enum bp_status status = job_wait(job);
 
     *out_again = job->request.blob && atomic_load(&job->state) != JOB_LEFT;
-    if (status == BP_OK) status = job_take(ir, job, out_prepared);
+    if (status == BP_OK) status = job_take(job, &code);
+    if (status == BP_OK) return call_make(ir, job, code, out_prepared);
     *out_again = *out_again && status && status != BP_ERR_CANCELLED && status != BP_ERR_TIMEOUT;
     return status;
 }
@@ -430,7 +448,7 @@ enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_
     bool again = false;
     enum bp_status status;
 
-    TRY(job_create(ir, entry, graph, &job));
+    TRY(job_create(ir->device, entry, graph, ir->allow, bp_engine_flags_of(ir), &job));
     status = job_set_blob(job, blob);
     if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
     if (again) {
@@ -440,6 +458,21 @@ enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_
         status = job_forget_blob(job);
         if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
     }
+    job_release(job);
+    return status;
+}
+
+enum bp_status bp_engine_compile_call(struct bp_device *device, uint32_t allow,
+                                      struct bp_graph_copy *graph,
+                                      struct bp_engine_code **out_code, struct bp_plan *out_plan)
+{
+    struct engine_job *job;
+    enum bp_status status;
+
+    TRY(job_create(device, device->entry, graph, allow, bp_engine_flags_of_call(allow), &job));
+    status = job_wait(job);
+    if (status == BP_OK) status = job_take(job, out_code);
+    if (status == BP_OK) plan_fill(out_plan, *out_code, &job->result);
     job_release(job);
     return status;
 }

@@ -107,9 +107,19 @@ enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *en
 
 /* ---- flags, layouts, reports ---- */
 
+static uint32_t math_flags(uint32_t allow)
+{
+    return allow & BP_ALLOW_FAST_MATH ? BP_ENGINE_FAST_MATH : BP_ENGINE_DETERMINISTIC;
+}
+
+uint32_t bp_engine_flags_of_call(uint32_t allow)
+{
+    return BP_ENGINE_CALL | math_flags(allow);
+}
+
 uint32_t bp_engine_flags_of(const struct bp_ir *ir)
 {
-    uint32_t flags = ir->allow & BP_ALLOW_FAST_MATH ? BP_ENGINE_FAST_MATH : BP_ENGINE_DETERMINISTIC;
+    uint32_t flags = math_flags(ir->allow);
 
     for (uint32_t v = 0; v < ir->n_value; v++)
         if (ir->value[v].updated) return flags | BP_ENGINE_TRAIN;

@@ -61,8 +61,7 @@ static enum bp_status engine_launch(const struct bp_launch *l)
     return status ? bp_error_leave(status, code->entry->plugin.name, "run") : BP_OK;
 }
 
-/* All launches have ended. */
-static void engine_plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
+void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *plan)
 {
     struct bp_engine_code *code = plan;
     struct bp_engine_context *context, *next;
@@ -82,6 +81,8 @@ static void engine_plan_destroy(void *self, const struct bp_kernel *kernel, void
     free(code->out_layout);
     free(code->may_share);
     free(code->note);
+    free(code->call_at);
+    bp_graph_copy_destroy(code->graph);
     free(code);
 }
 
@@ -93,7 +94,7 @@ void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *en
                                       .name = code->name,
                                       .flags = BP_KERNEL_STRIDED | BP_KERNEL_NO_CAPTURE,
                                       .launch = engine_launch,
-                                      .plan_destroy = engine_plan_destroy};
+                                      .plan_destroy = bp_engine_code_destroy};
     code->engines = &entry->engines;
     code->entry = entry;
     code->device = device;
@@ -159,6 +160,52 @@ static enum bp_status context_take(struct bp_engine_code *code, struct bp_timeli
     }
     *out_context = context;
     return BP_OK;
+}
+
+/* ---- contexts of calls ---- */
+
+/* Finds a context for a run of a call, of which the lock is held. */
+static struct bp_engine_context *call_context_find(const struct bp_engine_code *code,
+                                                   const void *stream)
+{
+    struct bp_engine_context *context = code->context;
+
+    if (code->device->is_inline)
+        while (context && context->taken) context = context->next;
+    else
+        while (context && context->stream != stream) context = context->next;
+    return context;
+}
+
+enum bp_status bp_engine_context_take(struct bp_engine_code *code, void *stream,
+                                      struct bp_engine_context **out_context)
+{
+    struct bp_engine_context *context;
+
+    pthread_mutex_lock(&code->lock);
+    context = call_context_find(code, stream);
+    if (context) context->taken = true;
+    pthread_mutex_unlock(&code->lock);
+    if (!context) {
+        TRY(context_make(code, &context));
+        context->taken = true;
+        context->stream = stream;
+        pthread_mutex_lock(&code->lock);
+        context->next = code->context;
+        code->context = context;
+        pthread_mutex_unlock(&code->lock);
+    }
+    *out_context = context;
+    return BP_OK;
+}
+
+void bp_engine_context_return(struct bp_engine_context *context)
+{
+    struct bp_engine_code *code = context->code;
+
+    pthread_mutex_lock(&code->lock);
+    context->taken = false;
+    pthread_mutex_unlock(&code->lock);
 }
 
 enum bp_status bp_engine_bind(const struct bp_schedule *s, struct bp_schedule_context *c,

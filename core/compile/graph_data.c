@@ -460,6 +460,132 @@ enum bp_status bp_graph_copy_create(const struct bp_ir *ir, const uint32_t *node
     return status;
 }
 
+/* ---- the graph of a call ---- */
+
+static enum bp_status call_room(struct bp_graph_copy *copy, const struct bp_prep *prep)
+{
+    size_t n = (size_t)prep->n_in + prep->n_out;
+
+    copy->value = calloc(n + 1, sizeof *copy->value);
+    copy->node = calloc(1, sizeof *copy->node);
+    copy->list = malloc((2 * n + 1) * sizeof *copy->list);
+    return copy->value && copy->node && copy->list ? BP_OK : data_no_memory();
+}
+
+/* Adds the value of a tensor of the call, and to the list at `border` if runs get the tensor. */
+static enum bp_status call_value(struct bp_graph_copy *copy, const struct bp_view *v,
+                                 const char *name, uint32_t number, uint32_t flags,
+                                 uint32_t *border)
+{
+    struct bp_data_value_copy *to = &copy->value[copy->n_value];
+    bool is_out = flags & BP_DATA_OUTPUT;
+    char text[BP_GRAPH_NAME + 16];
+
+    snprintf(text, sizeof text, "%.*s%c%u", BP_GRAPH_NAME - 1, name, is_out ? '.' : '_', number);
+    if (is_out && !number) text[strlen(text) - 2] = 0; /* as that of a node with one result */
+    to->name = strdup(text);
+    if (!to->name) return data_no_memory();
+    memcpy(to->shape, v->shape, v->rank * sizeof *v->shape);
+    to->row = (struct bp_data_value){.name = to->name,
+                                     .shape = to->shape,
+                                     .dtype = v->dtype,
+                                     .rank = v->rank,
+                                     .flags = flags,
+                                     .node = is_out ? 0 : BP_DATA_NONE,
+                                     .output = is_out ? number : 0};
+    if (!(flags & BP_DATA_SHAPE_ONLY)) copy->list[(*border)++] = copy->n_value;
+    copy->n_value++;
+    return BP_OK;
+}
+
+/* The values of the call: lists of the node's tensors, then of the graph's. */
+static enum bp_status call_values(struct bp_graph_copy *copy, const struct bp_opdef *row,
+                                  const struct bp_prep *prep)
+{
+    uint32_t n = prep->n_in + prep->n_out, border = n;
+
+    for (uint32_t i = 0; i < prep->n_in; i++) {
+        uint32_t flags = bp_reads_shape(row, prep->in_at, i) ? BP_DATA_SHAPE_ONLY : BP_DATA_INPUT;
+        copy->list[i] = prep->in[i] ? copy->n_value : BP_DATA_NONE;
+        if (prep->in[i]) TRY(call_value(copy, prep->in[i], "input", i, flags, &border));
+    }
+    copy->data.n_in = border - n;
+    for (uint32_t o = 0; o < prep->n_out; o++) {
+        copy->list[prep->n_in + o] = prep->out[o] ? copy->n_value : BP_DATA_NONE;
+        if (prep->out[o])
+            TRY(call_value(copy, prep->out[o], row->info.name, o, BP_DATA_OUTPUT, &border));
+    }
+    copy->data.n_out = border - n - copy->data.n_in;
+    return BP_OK;
+}
+
+static enum bp_status call_node(struct bp_graph_copy *copy, const struct bp_opdef *row,
+                                const struct bp_prep *prep)
+{
+    struct bp_data_node_copy *to = copy->node;
+    const struct bp_opinfo *op = &row->info;
+
+    to->name = strdup(op->name);
+    copy->n_node = 1;
+    if (!to->name) return data_no_memory();
+    if (prep->attrs) TRY(bp_attrs_clone(op, prep->attrs, &to->attrs));
+    memcpy(to->in_at, prep->in_at, (op->n_in + 1u) * sizeof *to->in_at);
+    memcpy(to->out_at, prep->out_at, (op->n_out + 1u) * sizeof *to->out_at);
+    to->row = (struct bp_data_node){.name = to->name,
+                                    .op = op->name,
+                                    .info = op,
+                                    .attrs = to->attrs ? to->attrs : op->defaults,
+                                    .in = copy->list,
+                                    .out = copy->list + prep->n_in,
+                                    .in_at = to->in_at,
+                                    .out_at = to->out_at,
+                                    .n_in = prep->n_in,
+                                    .n_out = prep->n_out,
+                                    .source = BP_DATA_NONE};
+    return BP_OK;
+}
+
+enum bp_status bp_graph_copy_of_call(const struct bp_opdef *row, const struct bp_prep *prep,
+                                     struct bp_graph_copy **out_copy)
+{
+    struct bp_graph_copy *copy = calloc(1, sizeof *copy);
+    enum bp_status status = copy ? call_room(copy, prep) : data_no_memory();
+
+    if (status == BP_OK) status = call_values(copy, row, prep);
+    if (status == BP_OK) status = call_node(copy, row, prep);
+    if (status) {
+        bp_graph_copy_destroy(copy);
+        return status;
+    }
+    set_data(copy, prep->device, prep->n_in + prep->n_out);
+    copy_hash(copy);
+    *out_copy = copy;
+    return BP_OK;
+}
+
+static bool same_values(const struct bp_graph_copy *a, const struct bp_graph_copy *b)
+{
+    for (uint32_t v = 0; v < a->n_value; v++) {
+        const struct bp_data_value *x = &a->value[v].row, *y = &b->value[v].row;
+        if (x->dtype != y->dtype || x->rank != y->rank || x->flags != y->flags ||
+            memcmp(x->shape, y->shape, x->rank * sizeof *x->shape))
+            return false;
+    }
+    return true;
+}
+
+bool bp_graph_copy_same_call(const struct bp_graph_copy *a, const struct bp_graph_copy *b)
+{
+    const struct bp_data_node *x = &a->node->row, *y = &b->node->row;
+    size_t ports = x->n_in + x->n_out;
+
+    return a->n_value == b->n_value && x->n_in == y->n_in && x->n_out == y->n_out &&
+           !memcmp(a->list, b->list, ports * sizeof *a->list) &&
+           !memcmp(x->in_at, y->in_at, (x->info->n_in + 1u) * sizeof *x->in_at) &&
+           !memcmp(x->out_at, y->out_at, (x->info->n_out + 1u) * sizeof *x->out_at) &&
+           bp_attrs_same(x->info, x->attrs, y->attrs) && same_values(a, b);
+}
+
 static void value_free(struct bp_data_value_copy *value)
 {
     free(value->name);

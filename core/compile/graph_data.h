@@ -31,6 +31,13 @@ struct bp_graph_copy {
  * and outputs. Each value must stand for itself: bp_ir_resolve was called. */
 enum bp_status bp_graph_copy_create(const struct bp_ir *ir, const uint32_t *nodes, uint32_t n,
                                     struct bp_graph_copy **out_copy);
+
+/* Makes the graph of a call: one node, whose inputs are all inputs of the graph, also frozen
+ * constants, and whose outputs are all outputs of the graph. */
+enum bp_status bp_graph_copy_of_call(const struct bp_opdef *row, const struct bp_prep *prep,
+                                     struct bp_graph_copy **out_copy);
+/* Whether the graphs of two calls of one operator agree in all but names. */
+bool bp_graph_copy_same_call(const struct bp_graph_copy *a, const struct bp_graph_copy *b);
 void bp_graph_copy_destroy(struct bp_graph_copy *copy);
 
 #endif

@@ -2,6 +2,7 @@
 /* entry.c: creates, publishes and destroys plugin entries, and stores the result of loading
  * them. */
 #include "../base/activity.h"
+#include "../compile/engine_call.h"
 #include "loader.h"
 #include "patterns.h"
 #include <stdlib.h>
@@ -67,12 +68,16 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     free(entry->kernel_row);
     free(entry->kernel_best);
     free(entry->kernel);
+    bp_engine_call_rows_free(entry->call_row, entry->n_call_row);
     entry->kernel = NULL;
     entry->kernel_row = NULL;
     entry->kernel_best = NULL;
     entry->kernel_reason = NULL;
     entry->kernel_from = NULL;
     entry->addon = NULL;
+    entry->call_row = NULL;
+    entry->n_call_row = 0;
+    entry->graph_only = false;
     entry->n_addon = 0;
     entry->n_kernel = entry->n_own = 0;
     for (uint32_t i = 0; i < entry->n_pattern; i++) bp_plugin_pattern_finish(&entry->pattern[i]);

@@ -62,6 +62,10 @@ struct bp_plugin_entry {
     struct bp_host host;       /* ctx is this entry */
     void *self;
     uint32_t n_device;
+    bool graph_only; /* its devices have BP_DEVICE_GRAPH_ONLY */
+    struct bp_engine_call_row *call_row; /* compile/engine_call.h: rows that the core has made, the
+                                            last of the plugin's own; n_call_row of them */
+    uint32_t n_call_row;
 };
 
 /* Returns the plugin's own kernel row for a copy in the entry. The row may have members that this

@@ -351,6 +351,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry, struct bp_plugin
         {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, load_check_rows},
+        {BP_STEP_DEVICES, bp_engine_rows_add},
         {BP_STEP_DEVICES, bp_addons_load},
         {BP_STEP_DEVICES, load_sort_rows},
     };

@@ -147,6 +147,10 @@ bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
 bool bp_table_passes(struct bp_load *load); /* a pattern that is wrong is not used */
 
+/* engine_rows.c: a step of loading: adds rows for the operators that the plugin's engine knows, if
+ * its devices have BP_DEVICE_GRAPH_ONLY. */
+bool bp_engine_rows_add(struct bp_load *load);
+
 /* addon.c. bp_addons_load: a step of loading each plugin with devices: loads the add-ons of its
  * kind and appends their rows to the plugin's. bp_addon_load: loads an add-on by loading its owner
  * with `load`; the caller holds no lock. bp_addon_table: checks the members of struct bp_plugin

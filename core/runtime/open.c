@@ -67,6 +67,11 @@ static enum bp_status read_properties(struct bp_device *device)
                         "%s: device_properties says both HANDLES and HOST_VISIBLE: memory of "
                         "handles has no address that the host could use",
                         device->name);
+    if (!(p->flags & BP_DEVICE_GRAPH_ONLY) != !entry->graph_only)
+        return bp_error(BP_ERR_PLUGIN,
+                        "%s: device_properties says%s GRAPH_ONLY: expected a plugin with engines "
+                        "whose devices all say so, or none",
+                        device->name, entry->graph_only ? " nothing of" : "");
     device->is_inline = p->flags & BP_DEVICE_INLINE;
     device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
     device->emulated = device_emulated(device);

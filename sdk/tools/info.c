@@ -39,6 +39,7 @@ static const struct {
     {BP_DEVICE_INLINE, "inline", "inline: work is done when its call returns"},
     {BP_DEVICE_HOST_VISIBLE, "host_visible", "host-visible: the host may touch its memory"},
     {BP_DEVICE_HANDLES, "handles", "handles: memory has no addresses"},
+    {BP_DEVICE_GRAPH_ONLY, "graph_only", "graph-only: an engine compiles calls without a kernel"},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -58,7 +58,8 @@ static void properties_sane(struct check *c, const int64_t *arg)
                (unsigned long long)p->memory);
     check_that(c, p->dtypes != 0, "properties.dtypes is empty: a device holds at least one dtype");
     check_that(
-        c, !(p->flags & ~(uint32_t)(BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_HANDLES)),
+        c, !(p->flags & ~(uint32_t)(BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_HANDLES |
+                                    BP_DEVICE_GRAPH_ONLY)),
         "properties.flags is 0x%x, which has bits that runtime.h does not define", p->flags);
     check_that(c, !(p->flags & BP_DEVICE_HANDLES && p->flags & BP_DEVICE_HOST_VISIBLE),
                "properties.flags has HANDLES and HOST_VISIBLE: memory without addresses cannot be "

@@ -10,7 +10,12 @@
  *
  * The core shows the graph after it has recognised operators in expressions and has folded what
  * depends on frozen constants only, and before it chooses layouts and fuses: nodes are rows of
- * docs/ops.md, types are contiguous, biases and activations are nodes of their own. */
+ * docs/ops.md, types are contiguous, biases and activations are nodes of their own.
+ *
+ * On a device with BP_DEVICE_GRAPH_ONLY the core also shows graphs of one node to the engine: calls
+ * of operators that the engine lists as known, outside programs or left out of all groups. All
+ * inputs of such a graph are inputs of run, also frozen constants. The compiled graph is kept like
+ * the plan of a kernel, for all later calls of equal types and attributes. */
 #ifndef BP_ENGINE_H
 #define BP_ENGINE_H
 
@@ -30,6 +35,10 @@ struct bp_engine_op { /* rows */
     const char *op;      /* the operator's own name, not an alias */
     uint32_t attrs_size; /* size of the attribute struct that the engine knows; 0: none */
     uint16_t in_known, out_known; /* numbers of declared ports that the engine knows */
+
+    /* On BP_DEVICE_GRAPH_ONLY: masks of the dtypes that calls may have, as those of a kernel row.
+     * 0: all that the operator has. */
+    uint64_t types[4];
 };
 
 /* The groups that an engine claims. The core makes the arrays, filled with zeros, and copies what
@@ -69,6 +78,9 @@ enum bp_engine_flags {
     BP_ENGINE_FAST_MATH = 2,     /* the app allows BP_ALLOW_FAST_MATH (kernel.h) */
     BP_ENGINE_TRAIN = 4,         /* nodes of the program update memory, such as parameters:
                                     constants that are not frozen change from run to run */
+    BP_ENGINE_CALL = 8,          /* a graph of one node, for a call, which waits: compiling should
+                                    be fast. Layouts other than BP_ENGINE_ROW_MAJOR and
+                                    BP_ENGINE_ANY fail, and may_share has no effect */
 };
 
 /* One group to compile. The core calls compile on a thread of its own; everything here is valid

@@ -39,6 +39,9 @@ enum bp_device_flags {
     BP_DEVICE_INLINE = 1,       /* work is done when its call returns: no queue, no events needed */
     BP_DEVICE_HOST_VISIBLE = 2, /* the host may read and write BP_SPACE_DEVICE by its address */
     BP_DEVICE_HANDLES = 4,      /* memory is a handle; bp_view.data is a byte offset in it */
+    BP_DEVICE_GRAPH_ONLY = 8,   /* the plugin has engines (engine.h), and calls outside programs
+                                   that no kernel runs are compiled by them, each as a graph of one
+                                   node. Set on all devices of a plugin or on none */
 };
 
 /* The order of the elements of images (tensors of axes N, C and spatial ones) with which the

@@ -114,6 +114,15 @@ static size_t element_size(uint32_t dtype)
 
 /* ---- claim ---- */
 
+/* Whether BP_ENGINED has the word KEY=VALUE. */
+static bool is_word(const char *key, const char *value)
+{
+    const char *word = engined_word(key);
+    size_t n = strlen(value);
+
+    return word && !strncmp(word, value, n) && (!word[n] || word[n] == ' ');
+}
+
 static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
 {
     long n_group = engined_word("claim") ? strtol(engined_word("claim"), NULL, 10) : 1;
@@ -126,6 +135,10 @@ static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
     for (uint32_t n = 0; n < graph->n_node; n++) {
         const struct bp_data_node *node = node_at(graph, n);
         bool good = !node->flags;
+        if (is_word("refuse", node->op)) {
+            out->reason[n] = "it is refused";
+            continue;
+        }
         if (engined_has("claim=greedy")) {
             out->group[n] = 1;
             continue;
@@ -445,7 +458,7 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
         atomic_fetch_add(&engined.differ, 1);
     status = engined_wait(c);
     if (status) return status;
-    if (engined_has("compile=fails"))
+    if (engined_has("compile=fails") || (engined_has("compile=single") && c->graph->n_node > 1))
         return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "out of registers");
     if (engined_has("compile=empty")) return BP_OK;
     if (c->blob && engined_has("blob=fails"))
@@ -546,6 +559,33 @@ static enum bp_status engined_create(const struct bp_host *host, void **out_self
     return BP_OK;
 }
 
+#ifdef GRAPH_ONLY
+static struct bp_runtime runtime;
+
+static enum bp_status device_properties(void *self, uint32_t device,
+                                        struct bp_device_properties *out)
+{
+    enum bp_status status = engined_cpu.plugin->runtime->device_properties(self, device, out);
+
+    out->flags |= BP_DEVICE_GRAPH_ONLY;
+    return status;
+}
+
+/* Makes the plugin one of a kind of its own, without kernels: only the engine uses those of the
+ * cpu plugin. */
+static void plugin_take_kernels(void)
+{
+    runtime = *engined_cpu.plugin->runtime;
+    runtime.device_properties = device_properties;
+    plugin.runtime = &runtime;
+    plugin.kernels = NULL;
+    plugin.passes = NULL;
+    plugin.stream_type = NULL;
+    plugin.kind = plugin.name = "graphonly";
+    if (engined_has("flag=lone")) plugin.engines = NULL;
+}
+#endif
+
 const struct bp_plugin *bp_plugin_get(void)
 {
     void *library = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
@@ -574,6 +614,9 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin.captures = NULL;
     plugin.ccl = NULL;
     plugin.profiler = NULL;
+#endif
+#ifdef GRAPH_ONLY
+    plugin_take_kernels();
 #endif
     return &plugin;
 }

@@ -14,6 +14,7 @@
  *                        each other
  *   claim=range, score   a number of a group, and a score, that make no sense
  *   compile=fails, empty returns a failure; returns no engine
+ *   compile=single       compiles groups of one node only
  *   compile=waits        waits until progress returns another number than 0
  *   compile=deaf         waits until `release` is set, and looks at nothing else
  *   compile=types, layouts, shares, aligned   makes one member of the result wrong
@@ -24,7 +25,12 @@
  *                        from there
  *   save=fails           fails to save
  *   blob=stale, fails, types   refuses what was saved; fails with it; returns wrong types with it
- *   run=fails            a run fails */
+ *   run=fails            a run fails
+ *   refuse=OP            does not claim nodes of this operator
+ *
+ * Built with GRAPH_ONLY, the devices are of the kind graphonly, with BP_DEVICE_GRAPH_ONLY and
+ * without kernels. Words:
+ *   flag=lone            the plugin has no engines */
 #ifndef ENGINED_H
 #define ENGINED_H
 

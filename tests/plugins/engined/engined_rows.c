@@ -21,7 +21,7 @@ size_t engined_known(const struct bp_engine_op **out_known)
     static struct bp_engine_op known[KNOWN];
     static size_t n;
 
-    known[0] = (struct bp_engine_op){"reshape", 1 << 12, 16, 16};
+    known[0] = (struct bp_engine_op){"reshape", 1 << 12, 16, 16, {0}};
     for (size_t i = n ? engined_cpu.plugin->kernels->count : 0;
          i < engined_cpu.plugin->kernels->count; i++) {
         const struct bp_kernel *row = row_at(i);
@@ -30,7 +30,8 @@ size_t engined_known(const struct bp_engine_op **out_known)
         while (k < n && strcmp(known[k].op, row->op)) k++;
         if (k == n && n < KNOWN)
             known[n++] = (struct bp_engine_op){row->op, row->attrs_size, row->in_known,
-                                               row->out_known};
+                                               row->out_known, {0}};
+        for (int v = 0; k < n && v < 4; v++) known[k].types[v] |= row->types[v];
     }
     *out_known = known;
     return n;
