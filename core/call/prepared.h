@@ -136,6 +136,9 @@ enum bp_status bp_prepared_make_empty(const struct bp_invocation *inv,
 enum bp_status bp_prepared_count_plans(struct bp_prepared *prepared);
 /* prepared_info.c: frees the parts that a step owns. */
 void bp_step_finish(struct bp_step *step);
+/* prepared_info.c: the name of the kernel that runs a step, also on another device, or a word in
+ * brackets for what the core does. */
+const char *bp_step_name(const struct bp_step *step);
 
 /* Drops a reference. The last one frees the call when its launches have ended; it never blocks. */
 void bp_prepared_release(struct bp_prepared *prepared);

@@ -43,7 +43,7 @@ void bp_prepared_destroy(struct bp_prepared *p)
     if (bp_prepared_is(p)) bp_prepared_release(p);
 }
 
-static const char *step_name(const struct bp_step *step)
+const char *bp_step_name(const struct bp_step *step)
 {
     if (step->transform) return step->transform->indices ? "(indices)" : "(copy)";
     return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
@@ -53,7 +53,7 @@ static const char *step_name(const struct bp_step *step)
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
 {
     if (!bp_prepared_is(prepared) || !prepared->n_step) return "";
-    return step_name(&prepared->step[prepared->n_step - 1]);
+    return bp_step_name(&prepared->step[prepared->n_step - 1]);
 }
 
 uint32_t bp_prepared_steps(struct bp_prepared *prepared)
@@ -64,7 +64,7 @@ uint32_t bp_prepared_steps(struct bp_prepared *prepared)
 const char *bp_prepared_step(struct bp_prepared *prepared, uint32_t index)
 {
     if (!bp_prepared_is(prepared) || index >= prepared->n_step) return "";
-    return step_name(&prepared->step[index]);
+    return bp_step_name(&prepared->step[index]);
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,

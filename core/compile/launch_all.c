@@ -26,7 +26,9 @@ launch_explain(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
 {
     const struct bp_kernel *kernel = from->step->kernel;
 
-    if (status == BP_OK) {
+    if (!kernel) {
+        timeline->fault = 0; /* the status has its message */
+    } else if (status == BP_OK) {
         status = bp_fault_report(timeline, kernel);
     } else {
         timeline->fault = 0; /* the status is more specific */
@@ -47,16 +49,18 @@ launch_cancelled(const struct bp_schedule *s, const struct bp_scheduled_launch *
                          bp_error_message());
 }
 
-/* Launches a fallback step, which is counted. A captured one is counted when it is replayed. */
+/* Launches a fallback step, which is counted, or a step without a kernel. A captured one is counted
+ * when it is replayed. */
 static __attribute__((noinline)) enum bp_status
 launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
                struct bp_launch *l, struct bp_timeline *timeline)
 {
     const struct bp_opdef *row = from->prepared->row;
     uint64_t began = schedule_now_ns();
-    enum bp_status status = l->kernel->launch(l);
+    enum bp_status status = from->step->kernel ? l->kernel->launch(l)
+                                               : bp_launch_other(s->device, from, l);
 
-    if (status != BP_OK || timeline->fault) return status;
+    if (status != BP_OK || timeline->fault || !from->step->kind) return status;
     if (timeline->recording)
         bp_capture_count_fallback(timeline->recording, row, from->step->kind, from->bytes);
     else

@@ -46,7 +46,7 @@ void bp_schedule_describe(const struct bp_schedule *s, uint32_t n, struct bp_lau
     out->source = bp_ir_sources(s->ir, l->node, &out->sources);
     out->node_op = s->ir->node[l->node].call.row->info.name;
     out->op = l->step->row->info.name;
-    out->kernel = l->step->kernel->name;
+    out->kernel = bp_step_name(l->step);
     out->fallback = l->step->kind;
     out->tuned = l->tuned;
     out->n_in = l->step->launch.n_in;

@@ -194,6 +194,28 @@ static enum bp_status launch_input(struct bp_lowering *l, const struct bp_step *
                     step->row->info.name, call->prepared->row->info.name);
 }
 
+/* Returns an error if a step without a kernel cannot be a launch. */
+static enum bp_status check_other(const struct bp_lowering *l, const struct bp_prepared *p,
+                                  const struct bp_step *step, const struct call_values *call)
+{
+    struct bp_scheduled_value **value = l->schedule->value;
+    const struct bp_device *device = l->schedule->device;
+    uint32_t in, out;
+
+    if (step->kernel) return BP_OK;
+    if (step->fallback)
+        return bp_launch_other_can(device, step, NULL, NULL)
+                   ? BP_OK
+                   : bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", p->row->info.name,
+                              step->fallback->device->name);
+    in = step->in ? operand_value(call, step->in[0]) : call->in[0];
+    out = step->in ? operand_value(call, step->out[0]) : call->out[0];
+    if (bp_launch_other_can(device, step, &value[in]->type.view, &value[out]->type.view))
+        return BP_OK;
+    return bp_error(BP_ERR_UNSUPPORTED, "%s: the library %s", p->row->info.name,
+                    step->transform->indices ? "converts indices" : "copies tensors for it");
+}
+
 static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
                                  const struct bp_step *step, const struct call_values *call)
 {
@@ -201,12 +223,7 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
     struct bp_scheduled_launch *launch;
     uint32_t *value;
 
-    if (step->fallback)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", p->row->info.name,
-                        step->fallback->device->name);
-    if (step->transform)
-        return bp_error(BP_ERR_UNSUPPORTED, "%s: the library %s", p->row->info.name,
-                        step->transform->indices ? "converts indices" : "copies tensors for it");
+    TRY(check_other(l, p, step, call));
     TRY(launch_room(l, &launch));
     *launch = (struct bp_scheduled_launch){.step = step, .node = l->node};
     TRY(add_workspace(l, step, &launch->workspace));
@@ -227,8 +244,9 @@ static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
     }
     launch->value = value;
     launch->prepared = p;
-    launch->tuned = l->tuned && l->inv->prefer && !strcmp(step->kernel->name, l->inv->prefer);
-    launch->is_special = step->kind != BP_FALLBACK_NONE;
+    launch->tuned = l->tuned && step->kernel && l->inv->prefer &&
+                    !strcmp(step->kernel->name, l->inv->prefer);
+    launch->is_special = step->kind != BP_FALLBACK_NONE || !step->kernel;
     launch->random_at = l->schedule->ir->node[l->node].random_at;
     bp_prepared_retain(p);
     l->schedule->n_launch++;

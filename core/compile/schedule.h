@@ -49,7 +49,7 @@ struct bp_scheduled_launch {
                                      absent */
     uint32_t workspace;           /* a value, or BP_NO_VALUE */
     bool tuned;                   /* the row was chosen by its measured time */
-    bool is_special;              /* a fallback step, which is counted */
+    bool is_special;              /* a fallback step, which is counted, or one without a kernel */
     uint64_t bytes;               /* that a fallback step writes */
     uint64_t random_at;           /* its first block of random numbers, of those of the run */
 };
@@ -82,8 +82,9 @@ struct bp_schedule {
 };
 
 /* lower.c: compiles an IR for dense inputs that are not frozen, and takes the IR over, also if it
- * fails. BP_ERR_UNSUPPORTED: a node cannot be scheduled (an extent depends on data, another device
- * runs it); any failure of preparing a node is returned too. tuner chooses kernel rows; or NULL. */
+ * fails. BP_ERR_UNSUPPORTED: a node cannot be scheduled (an extent depends on data, or another
+ * device runs it and bp_launch_other cannot); any failure of preparing a node is returned too.
+ * tuner chooses kernel rows; or NULL. */
 struct bp_tuner;
 enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
                                   struct bp_schedule **out_schedule);
@@ -165,6 +166,14 @@ void bp_schedule_operand(const struct bp_schedule *schedule, uint32_t n, uint32_
 /* Bytes of the constants that launches read, and of those among them that the compiler made. */
 void bp_schedule_constants(const struct bp_schedule *schedule, uint64_t *out_bytes,
                            uint64_t *out_folded);
+
+/* launch_other.c: whether a step without a kernel can be a launch on the device: the host reaches
+ * its memory, and work is done when its call returns. in, out: those of a step of the core. And runs
+ * it. */
+bool bp_launch_other_can(const struct bp_device *device, const struct bp_step *step,
+                         const struct bp_view *in, const struct bp_view *out);
+enum bp_status bp_launch_other(struct bp_device *device, const struct bp_scheduled_launch *from,
+                               const struct bp_launch *launch);
 
 /* launch_flops.c: the floating-point operations of a launch of this operator, or 0: not known. */
 uint64_t bp_launch_flops(const struct bp_opdef *row, const void *attrs,

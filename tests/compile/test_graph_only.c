@@ -8,6 +8,7 @@
 
 #include <backplane/ops.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -332,50 +333,72 @@ Test(graph_only, runs_at_once_have_contexts_of_their_own)
 
 /* ---- programs ---- */
 
-/* y = tanh(relu(x)) as a program. Returns the kernels of its launches. */
-static void expect_program(const char *words, const char *kernels)
+/* Compiles y = tanh(relu(x)), or of the transposed x, and runs it twice. kernels: of its launches;
+ * "*" at the beginning: any. */
+static void expect_program(const char *words, bool transposed, const char *kernels)
 {
-    struct graph_only g = graph_only_open(words, true);
+    struct graph_only g = graph_only_open(words, *kernels != '*');
     struct bp_program_info info = {.size = sizeof info};
     struct bp_launch_info launch = {.size = sizeof launch};
-    struct bp_tensor *in, *a = NULL, *b = NULL, *x, *y = NULL;
+    struct bp_tensor *value[4] = {NULL}, *x;
     struct bp_program *program;
     struct bp_graph *graph;
     char text[512] = "";
 
     OK(bp_graph_create(g.f.core, &graph));
-    OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(2), &in));
-    OK(bp_op_relu(bp_graph_scope(graph), in, &a));
-    OK(bp_op_tanh(bp_graph_scope(graph), a, &b));
-    OK(bp_graph_output(graph, b, "y"));
+    OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(2, 2), &value[0]));
+    if (transposed) OK(bp_op_transpose(bp_graph_scope(graph), value[0], NULL, &value[1]));
+    OK(bp_op_relu(bp_graph_scope(graph), value[transposed], &value[2]));
+    OK(bp_op_tanh(bp_graph_scope(graph), value[2], &value[3]));
+    OK(bp_graph_output(graph, value[3], "y"));
     OK(bp_program_create(graph, g.f.device, &program));
     OK(bp_program_compile(program));
     OK(bp_program_get_info(program, &info));
     for (uint32_t i = 0; i < info.launches; i++) {
         OK(bp_program_launch(program, i, &launch));
+        if (*kernels == '*') cr_expect_eq(launch.fallback, i ? 0 : BP_FALLBACK_DEVICE);
         strcat(strcat(text, i ? " " : ""), launch.kernel);
     }
-    cr_expect_str_eq(text, kernels, "%s: %s", words, text);
-    x = floats_of(&g, 2, F32(-1, 0));
-    OK(bp_program_run(program, g.f.stream, &x, 1, &y, 1));
-    expect_floats(&g, y, 2, F32(0, 0));
+    if (*kernels == '*') cr_expect_not_null(strstr(text, kernels + 1), "%s: %s", words, text);
+    else cr_expect_str_eq(text, kernels, "%s: %s", words, text);
+    x = tensor_of(&g.f, BP_F32, 2, SHAPE(2, 2), F32(-1, INFINITY, 0, -5));
+    for (int i = 0; i < 2; i++) {
+        struct bp_tensor *y = NULL;
+        OK(bp_program_run(program, g.f.stream, &x, 1, &y, 1));
+        expect_floats(&g, y, 4, transposed ? F32(0, 0, 1, 0) : F32(0, 1, 0, 0));
+        OK(bp_program_get_info(program, &info));
+        cr_expect(info.compiled, "%s: %s", words, info.not_compiled);
+    }
     bp_tensor_destroy(x);
     bp_program_destroy(program);
-    for (int i = 0; i < 3; i++) bp_tensor_destroy(i == 0 ? in : i == 1 ? a : b);
+    for (int i = 0; i < 4; i++) bp_tensor_destroy(value[i]);
     bp_graph_destroy(graph);
     graph_only_close(&g);
 }
 
 Test(graph_only, programs_have_groups)
 {
-    expect_program("", "graphonly_engine");
+    expect_program("", false, "graphonly_engine");
 }
 
 /* A group that fails is compiled node by node, like calls. */
 Test(graph_only, nodes_of_groups_that_fail_are_compiled_alone)
 {
-    expect_program("compile=single", "graphonly_engine_relu graphonly_engine_tanh");
-    expect_program("compile=single contexts", "graphonly_engine_relu graphonly_engine_tanh");
+    expect_program("compile=single", false, "graphonly_engine_relu graphonly_engine_tanh");
+    expect_program("compile=single contexts", false, "graphonly_engine_relu graphonly_engine_tanh");
+}
+
+/* A node that the engine refuses runs on the cpu; the others stay with the engine. */
+Test(graph_only, programs_with_a_node_of_another_device)
+{
+    expect_program("refuse=relu", false, "* graphonly_engine");
+    expect_program("refuse=relu contexts", true, "* graphonly_engine");
+}
+
+/* The core makes the dense copy of a view, for which the device has no kernel. */
+Test(graph_only, programs_with_a_copy)
+{
+    expect_program("", true, "(copy) graphonly_engine");
 }
 
 /* ---- the flag ---- */

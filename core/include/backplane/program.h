@@ -23,11 +23,12 @@
  * program keeps up to 8 idle ones of inline streams until memory runs out; those of other streams
  * are memory of the stream, which its later work may reuse. Runs that update the same constant must
  * not overlap. The following is not compiled: operators whose extents depend on data (BP_OP_BOUND),
- * calls that run on another device, calls for which the library copies tensors or converts indices,
- * and a node that updates memory that it reads. A run goes node by node if an input is strided or
- * lies in other memory than BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a
- * node updates a tensor that overlaps another one or must not be written, if the stream is watched
- * (bp_stream_watch), has failed or was cancelled, and if there is no memory for an arena.
+ * a node that updates memory that it reads, and, unless the device is inline and the host reaches
+ * its memory, calls that run on another device, or for which the library copies tensors or converts
+ * indices. A run goes node by node if an input is strided or lies in other memory than
+ * BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a node updates a tensor that
+ * overlaps another one or must not be written, if the stream is watched (bp_stream_watch), has
+ * failed or was cancelled, and if there is no memory for an arena.
  *
  * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
  * whole, at the cost of one launch. The first run on a stream is not recorded. The second
