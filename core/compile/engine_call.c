@@ -133,6 +133,14 @@ static enum bp_status call_compile(const struct bp_engine_call_row *row, struct 
     return BP_OK;
 }
 
+/* Whether no result has an element: engines need not know empty tensors. */
+static bool call_is_empty(const struct bp_prep *prep)
+{
+    for (uint32_t o = 0; o < prep->n_out; o++)
+        if (prep->out[o] && prep->out[o]->count) return false;
+    return true;
+}
+
 static enum bp_status call_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     struct bp_engine_call_row *row = (struct bp_engine_call_row *)(uintptr_t)prep->kernel;
@@ -142,6 +150,7 @@ static enum bp_status call_prepare(void *self, const struct bp_prep *prep, struc
     enum bp_status status;
 
     (void)self;
+    if (call_is_empty(prep)) return BP_OK; /* without a plan */
     if (!device) return bp_error(BP_ERR_INTERNAL, "%s: the device is not open", row->name);
     TRY(bp_graph_copy_of_call(row->op, prep, &graph));
     code = code_find(row, device, prep->allow, graph);
@@ -213,6 +222,7 @@ static __attribute__((noinline)) enum bp_status call_gather(const struct bp_laun
 
 static enum bp_status code_launch(const struct bp_launch *l, struct bp_engine_code *code)
 {
+    if (__builtin_expect(!code, 0)) return BP_OK; /* nothing to compute */
     return code->call_at ? call_gather(l, code) : call_run(l, code, l->in, l->out);
 }
 
@@ -318,7 +328,7 @@ static __attribute__((noinline)) enum bp_status variant_launch(const struct bp_l
     struct bp_engine_code *code = l->plan;
     enum bp_status status;
 
-    if (has_attrs(code, row, l->attrs)) return code_launch(l, code);
+    if (!code || has_attrs(code, row, l->attrs)) return code_launch(l, code);
     TRY(variant_take(row, l, code, &code));
     status = code_launch(l, code);
     pthread_mutex_lock(&row->lock);

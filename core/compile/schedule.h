@@ -168,8 +168,8 @@ void bp_schedule_constants(const struct bp_schedule *schedule, uint64_t *out_byt
                            uint64_t *out_folded);
 
 /* launch_other.c: whether a step without a kernel can be a launch on the device: the host reaches
- * its memory, and work is done when its call returns. in, out: those of a step of the core. And runs
- * it. */
+ * its memory, and work is done when its call returns. in, out: those of a step of the core. And
+ * runs it. */
 bool bp_launch_other_can(const struct bp_device *device, const struct bp_step *step,
                          const struct bp_view *in, const struct bp_view *out);
 enum bp_status bp_launch_other(struct bp_device *device, const struct bp_scheduled_launch *from,

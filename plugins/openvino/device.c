@@ -52,7 +52,7 @@ enum bp_status openvino_device_properties(void *p, uint32_t device,
              self->device[device]);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, 64);
-    BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, flags, BP_DEVICE_INLINE | BP_DEVICE_HOST_VISIBLE | BP_DEVICE_GRAPH_ONLY);
     BP_SET(out, dlpack_type, 1); /* host memory */
     if (openvino_is_cpu(self, device)) BP_SET(out, units, device_units());
     return BP_OK;

@@ -13,9 +13,9 @@
 /* clang-format off */
 const struct ov_op openvino_ops[] = {
 #define ROW(op, type, opset, dtypes, refuses, write) \
-    {{BP_OPROW(op)}, type, opset, false, dtypes, refuses, ov_write_##write},
+    {{BP_OPROW(op), .types = {dtypes}}, type, opset, false, dtypes, refuses, ov_write_##write},
 #define LOSSY(op, type, opset, refuses, write) \
-    {{BP_OPROW(op)}, type, opset, true, FLOATS, refuses, ov_write_##write},
+    {{BP_OPROW(op), .types = {FLOATS}}, type, opset, true, FLOATS, refuses, ov_write_##write},
 #include "ops.def"
 };
 /* clang-format on */

@@ -173,6 +173,20 @@ Test(graph_only, attributes_of_a_run_are_compiled)
     graph_only_close(&g);
 }
 
+Test(graph_only, empty_results_need_no_engine)
+{
+    struct graph_only g = graph_only_open("claim=none", true);
+    struct bp_tensor *x = tensor_of(&g.f, BP_F32, 2, SHAPE(2, 0), NULL), *y = NULL, *z = NULL;
+
+    OK(bp_op_relu(g.f.scope, x, &y));
+    OK(bp_op_clip(g.f.scope, x, NULL, &z));
+    cr_expect_eq(compiles_of(&g), 0);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(z);
+    graph_only_close(&g);
+}
+
 /* A view costs nothing; a node that reads it gets a dense copy, which the core makes. */
 Test(graph_only, strided_tensors_are_copied)
 {

@@ -143,7 +143,6 @@ static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
             out->group[n] = 1;
             continue;
         }
-        for (uint32_t i = 0; i < node->n_out; i++) good = good && node->out[i] != BP_DATA_NONE;
         if (engined_word("only") && strncmp(engined_word("only"), node->op, strlen(node->op)) != 0)
             good = false;
         if (good && engined_find(graph, n, views.view, graph->device, 1, &row, NULL))
