@@ -23,8 +23,9 @@ from style import Tree  # noqa: E402
 SOME = 6  # rules of a run
 CORE = Core(ROOT, BUILD, "libbackplane.so", ("compile", "pass_mutants"))
 HERE = os.path.join(BUILD, "tests", "compile")
-# Programs that are no test_pass_NAME on the cpu plugin: their names, and the folder of their plugins.
-PROGRAMS = {"engine": ("test_engine", os.path.join("tests", "plugins", "engined"))}
+# Programs that are no test_pass_NAME on the cpu plugin: their names, and the folders of their plugins.
+PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
+            "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
 
 
 def chosen():
@@ -39,13 +40,13 @@ def chosen():
 
 def attempt(number, path, old, new, program):
     result = os.path.join(CORE.folder, str(number))
-    test, plugins = PROGRAMS.get(program, (f"test_pass_{program}", os.path.join("plugins", "cpu")))
+    test, plugins = PROGRAMS.get(program, (f"test_pass_{program}", ["plugins/cpu"]))
     subprocess.run([CORE.compiler(), *CORE.sanitizers(), CORE.broken(number, path, old, new),
                     os.path.join(HERE, f"{test}.p", f"{test}.c.o"), os.path.join(HERE, "libpass_kit.a"),
                     os.path.join(BUILD, "core", "libbackplane_parts.a"), "-Wl,--strip-debug", "-lcriterion", "-lltdl", "-lcjson", "-ldl", "-lm",
                     "-pthread", "-o", result], cwd=BUILD, check=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    env.update(BP_PLUGIN_PATH=os.path.join(BUILD, plugins), BP_FALLBACK="allow", BP_VALIDATE="passes,arena")
+    env.update(BP_PLUGIN_PATH=":".join(os.path.join(BUILD, folder) for folder in plugins), BP_FALLBACK="allow", BP_VALIDATE="passes,arena")
     try:
         done = subprocess.run([result, "--tap=-", "-j1"], capture_output=True, text=True, timeout=120, env=env, errors="replace")
     except subprocess.TimeoutExpired:

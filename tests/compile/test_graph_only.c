@@ -112,6 +112,30 @@ Test(graph_only, one_plan_serves_all_frozen_constants)
     graph_only_close(&g);
 }
 
+/* A prepared call is not bound to the constant with which it was prepared. */
+Test(graph_only, a_prepared_call_takes_other_constants)
+{
+    struct graph_only g = graph_only_open("", true);
+    struct bp_tensor *w[2] = {floats_of(&g, 1, F32(3)), floats_of(&g, 1, F32(5))};
+    struct bp_tensor *x = floats_of(&g, 1, F32(2)), *y = floats_of(&g, 1, NULL);
+    const struct bp_arg in[2] = {{&x, 1}, {&w[0], 1}};
+    const struct bp_call call = {.size = sizeof call, .op = "mul", .in = in, .n_in = 2};
+    struct bp_prepared *p;
+
+    for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
+    OK(bp_prepared_create(g.f.device, &call, NULL, 0, &p));
+    for (int i = 0; i < 2; i++) {
+        struct bp_tensor *both[2] = {x, w[i]};
+        OK(bp_prepared_run(p, g.f.stream, both, 2, &y, 1, NULL));
+        expect_bytes(&g.f, y, F32(i ? 10 : 6), 4);
+        bp_tensor_destroy(w[i]);
+    }
+    bp_prepared_destroy(p);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    graph_only_close(&g);
+}
+
 /* An input that is read for its shape only and an absent optional input are no inputs of run. */
 Test(graph_only, run_gets_the_tensors_of_the_graph)
 {

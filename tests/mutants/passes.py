@@ -18,6 +18,7 @@ ACCEPTS, PATTERNS = "core/compile/plugin_accepts.c", "core/plugin/patterns.c"
 CLAIM, PARTITION, GROUP = "core/compile/engine_claim.c", "core/compile/engine_partition.c", "core/compile/engine_group.c"
 ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
+CALL, OTHER = "core/compile/engine_call.c", "core/compile/launch_other.c"
 
 PASSES = [
     # Patterns.
@@ -334,10 +335,29 @@ PASSES = [
     ("files have groups that failed", SAVED_ENGINE, "if (!r->group[g].compiled)\n", "if (0)\n", "engine"),
     ("the lowest score has a node", CLAIM, "x->score > y->score ? -1 : 1", "x->score < y->score ? -1 : 1", "engine"),
     ("priorities of engines do not count", CLAIM, "list[at - 1]->manifest.priority < entry->manifest.priority", "0", "engine"),
-    ("an engine that fails ends the claims of others", CLAIM, "if (status) return claim_drop(ir, graph, c, out_failure);",
-     "if (status) return claim_drop(ir, graph, c, out_failure) ? status : status;", "engine"),
+    ("an engine that fails ends the claims of others", CLAIM, "    return claim_drop(ir, graph, c, failure);",
+     "    return claim_drop(ir, graph, c, failure) ? status : status;", "engine"),
     ("only the owner's engine is in files", SAVED_ENGINE, "if (!strcmp(list[i]->plugin.name, name)) found = list[i];",
      "if (!i && !strcmp(list[i]->plugin.name, name)) found = list[i];", "engine"),
     ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
      "return BP_OK;", "engine"),
+    # Calls that engines compile.
+    ("calls of engines are bound to constants", "core/call/prepared.c", "p->step[i].plan.plan && !bp_engine_call_is(p->step[i].kernel)",
+     "p->step[i].plan.plan != NULL", "graph_only"),
+    ("equal calls are compiled again", CALL, "    if (code) code->refs++;\n", "    code = NULL;\n", "graph_only"),
+    ("calls of other shapes share a plan", "core/compile/graph_data.c", "x->dtype != y->dtype || x->rank != y->rank || x->flags != y->flags ||\n"
+     "            memcmp(x->shape, y->shape, x->rank * sizeof *x->shape)", "x->dtype != y->dtype || x->rank != y->rank", "graph_only"),
+    ("an engine never sees new attributes of a run", CALL, ".launch = op->has_run ? variant_launch : call_launch", ".launch = call_launch", "graph_only"),
+    ("all variants of a plan stay", CALL, "if (n <= VARIANTS || !oldest) return NULL;", "if (n) return NULL;", "graph_only"),
+    ("run gets all tensors of a call", CALL, "if (code->n_in == prep->n_in && code->n_out == prep->n_out) return BP_OK;", "return BP_OK;", "graph_only"),
+    ("runs of calls share a context", "core/compile/engine_run.c", "context = call_context_find(code, stream);", "context = code->context;", "graph_only"),
+    ("calls have layouts that the engine wants", "core/compile/engine_compile.c", "return job->request.flags & BP_ENGINE_CALL ? check_contiguous(job) : BP_OK;",
+     "return BP_OK;", "graph_only"),
+    ("GRAPH_ONLY needs no engine", "core/runtime/open.c", "if (!(p->flags & BP_DEVICE_GRAPH_ONLY) != !entry->graph_only)", "if (0)", "graph_only"),
+    ("the engine's reason is lost", "core/call/select.c", "        if (!why && bp_engine_call_is(row[i])) why = bp_engine_call_refusal();\n", "", "graph_only"),
+    ("empty calls need an engine", CALL, "    if (call_is_empty(prep)) return BP_OK; /* without a plan */\n", "", "graph_only"),
+    ("engines get calls that update an input", CALL, "!op->updates && ", "", "graph_only"),
+    ("a call of another device ends the schedule", OTHER, "if (!device->is_inline || !device->host_visible) return false;", "if (step->fallback) return false;",
+     "graph_only"),
+    ("results stay on the fallback device", OTHER, "    if (status == BP_OK) foreign_copy_outputs(p, t, l->out);\n", "", "graph_only"),
 ]
