@@ -9,7 +9,7 @@
 #include <time.h>
 
 __attribute__((visibility("default"))) struct engined engined;
-struct engined_cpu engined_cpu;
+_Thread_local struct engined_cpu engined_cpu;
 
 /* The same as an add-on to the kind cpu. */
 #ifdef ENGINED_ADDON
@@ -20,6 +20,24 @@ struct engined_cpu engined_cpu;
 
 static struct bp_plugin plugin;
 static struct bp_engines engines;
+
+/* The cpu plugin, and the hosts of its instances. */
+enum {
+    INSTANCES = 64
+};
+static const struct bp_plugin *cpu_plugin;
+static struct {
+    void *self;
+    const struct bp_host *host;
+} instances[INSTANCES];
+
+static void engined_enter(void *self)
+{
+    int i = 0;
+
+    while (i < INSTANCES - 1 && instances[i].self != self) i++;
+    engined_cpu = (struct engined_cpu){cpu_plugin, instances[i].host, self};
+}
 
 const char *engined_word(const char *key)
 {
@@ -159,6 +177,7 @@ static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
 static enum bp_status engined_claim(void *self, const struct bp_graph_data *graph,
                                     struct bp_claim *out)
 {
+    engined_enter(self);
     atomic_fetch_add(&engined.claims, 1);
     atomic_store(&engined.flags, out->flags);
     atomic_store(&engined.allow, out->allow);
@@ -353,6 +372,7 @@ static void engine_destroy(void *self, uint32_t device, void *engine)
 {
     struct engine *e = engine;
 
+    engined_enter(self);
     for (size_t n = 0; n < e->n_node; n++) {
         struct engined_node *node = &e->node[n];
         if (node->plan.plan && node->row->plan_destroy)
@@ -452,6 +472,7 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
     struct engine *e;
     enum bp_status status;
 
+    engined_enter(self);
     atomic_fetch_add(&engined.compiles, 1);
     if (c->flags != atomic_load(&engined.flags) || c->allow != atomic_load(&engined.allow))
         atomic_fetch_add(&engined.differ, 1);
@@ -511,6 +532,7 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
     char *memory = context && context->memory ? context->memory : run->workspace;
 
     if (!view) abort();
+    engined_enter(run->self);
     atomic_fetch_add(&engined.runs, 1);
     if (context && atomic_fetch_add(&context->busy, 1)) atomic_fetch_add(&engined.busy, 1);
     memcpy(view, e->views.view, e->n_value * sizeof *view);
@@ -550,11 +572,13 @@ static void context_destroy(void *self, uint32_t device, void *engine, void *con
 
 static enum bp_status engined_create(const struct bp_host *host, void **out_self)
 {
-    enum bp_status status = engined_cpu.plugin->create(host, out_self);
+    enum bp_status status = cpu_plugin->create(host, out_self);
+    int i = 0;
 
     if (status != BP_OK) return status;
-    engined_cpu.host = host;
-    engined_cpu.self = *out_self;
+    while (i < INSTANCES - 1 && instances[i].self && instances[i].self != *out_self) i++;
+    instances[i].self = *out_self;
+    instances[i].host = host;
     return BP_OK;
 }
 
@@ -564,7 +588,7 @@ static struct bp_runtime runtime;
 static enum bp_status device_properties(void *self, uint32_t device,
                                         struct bp_device_properties *out)
 {
-    enum bp_status status = engined_cpu.plugin->runtime->device_properties(self, device, out);
+    enum bp_status status = cpu_plugin->runtime->device_properties(self, device, out);
 
     out->flags |= BP_DEVICE_GRAPH_ONLY;
     return status;
@@ -592,7 +616,7 @@ const struct bp_plugin *bp_plugin_get(void)
 
     if (!library) return NULL;
     *(void **)&get = dlsym(library, "bp_plugin_get");
-    engined_cpu.plugin = get();
+    cpu_plugin = engined_cpu.plugin = get();
     plugin = *engined_cpu.plugin;
     engines = (struct bp_engines){.size = sizeof engines, .known_stride = sizeof *engines.known,
                                   .claim = engined_claim, .compile = engined_compile,

@@ -53,13 +53,14 @@ struct engined {
 };
 extern struct engined engined;
 
-/* The cpu plugin and its instance. */
+/* The cpu plugin, and its instance for the callback that a thread is in: a process may have
+ * several. */
 struct engined_cpu {
     const struct bp_plugin *plugin;
     const struct bp_host *host;
     void *self;
 };
-extern struct engined_cpu engined_cpu;
+extern _Thread_local struct engined_cpu engined_cpu;
 
 /* Whether BP_ENGINED has a word; the text behind "KEY=", which ends at a space; or NULL. */
 bool engined_has(const char *word);
