@@ -173,7 +173,7 @@ static enum bp_status copy_operands(struct copying *c, const struct bp_node *fro
     for (uint32_t i = 0; i < from->n_in; i++) {
         in[i] = BP_DATA_NONE;
         if (from->in[i] == BP_NO_VALUE) continue;
-        TRY(copy_value(c, from->in[i], &in[i]));
+        TRY(copy_value(c, bp_ir_same(c->ir, from->in[i]), &in[i]));
         c->reads[in[i]]++;
     }
     for (uint32_t i = 0; i < from->n_out; i++) {

@@ -28,7 +28,7 @@ struct bp_graph_copy {
 /* Copies the n nodes of a list that is in an order of execution, as a graph of its own: its inputs
  * are the values that the nodes read and do not make, apart from frozen constants; its outputs are
  * the results that other nodes or the app read. nodes NULL: copies the whole IR, with its inputs
- * and outputs. Each value must stand for itself: bp_ir_resolve was called. */
+ * and outputs; then each value must stand for itself: bp_ir_resolve was called. */
 enum bp_status bp_graph_copy_create(const struct bp_ir *ir, const uint32_t *nodes, uint32_t n,
                                     struct bp_graph_copy **out_copy);
 

@@ -113,6 +113,9 @@ void bp_ir_forward(struct bp_ir *ir, uint32_t value, uint32_t by);
 /* Moves a node before another one in the order of execution. */
 void bp_ir_move_before(struct bp_ir *ir, uint32_t node, uint32_t before);
 
+/* Makes a list of all living nodes the order of execution. */
+void bp_ir_set_order(struct bp_ir *ir, const uint32_t *node, uint32_t n);
+
 /* Inserts the nodes of a graph that was recorded for this purpose before node `before`
  * (BP_NO_VALUE: at the end), and kills the n_kill nodes of `kill`. in: the IR's value for each
  * input of the graph. out: the IR's value that each output of the graph replaces, which killed

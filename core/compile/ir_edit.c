@@ -60,6 +60,13 @@ void bp_ir_move_before(struct bp_ir *ir, uint32_t n, uint32_t before)
     ir->edited = true;
 }
 
+void bp_ir_set_order(struct bp_ir *ir, const uint32_t *node, uint32_t n)
+{
+    ir->first = ir->last = BP_NO_VALUE;
+    for (uint32_t i = 0; i < n; i++) node_link_before(ir, node[i], BP_NO_VALUE);
+    ir->edited = true;
+}
+
 void bp_ir_kill(struct bp_ir *ir, uint32_t n)
 {
     struct bp_node *node = &ir->node[n].call;

@@ -33,23 +33,6 @@ static enum bp_status report_fill(const struct bp_ir *ir, const struct bp_claime
     return BP_OK;
 }
 
-/* Puts the nodes into an order in which groups are contiguous. */
-static void nodes_reorder(struct bp_ir *ir, const struct bp_claimed *claimed)
-{
-    uint32_t previous = BP_NO_VALUE;
-
-    if (!claimed->reordered) return;
-    for (uint32_t at = 0; at < claimed->graph->n_node; at++) {
-        uint32_t n = claimed->graph->node_of[claimed->order[at]];
-        ir->node[n].previous = previous;
-        ir->node[n].next = BP_NO_VALUE;
-        if (previous == BP_NO_VALUE) ir->first = n;
-        else ir->node[previous].next = n;
-        ir->last = previous = n;
-    }
-    ir->edited = true;
-}
-
 /* ---- groups ---- */
 
 /* Compiles a group, and reports the result. Returns only failures that end the compilation. */
@@ -88,7 +71,7 @@ static enum bp_status groups_compile(struct bp_compilation *c, const struct bp_c
     if (nodes)
         for (uint32_t at = 0; at < graph->n_node; at++)
             nodes[at] = graph->node_of[claimed->order[at]];
-    if (nodes) nodes_reorder(c->ir, claimed);
+    if (nodes && claimed->reordered) bp_ir_set_order(c->ir, nodes, graph->n_node);
     for (uint32_t g = 0; g < claimed->n_list && status == BP_OK; g++)
         status = group_try(c, &claimed->list[g], nodes + claimed->list[g].first);
     free(nodes);

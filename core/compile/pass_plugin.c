@@ -6,8 +6,6 @@
 #include "plugin_match.h"
 #include "rewrite.h"
 
-#include "../call/prepared.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,17 +58,6 @@ static bool reads_result(const struct bp_ir *ir, const struct bp_node *node, con
     return false;
 }
 
-/* Whether a node may run later: neither its results nor what it reads change. */
-static bool may_move(const struct bp_ir *ir, const struct bp_node *node)
-{
-    if (!bp_ir_is_pure(node)) return false;
-    for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
-        uint32_t v = node->in[i]; /* outputs follow the inputs */
-        if (v != BP_NO_VALUE && !bp_ir_is_stable(ir, bp_ir_same(ir, v))) return false;
-    }
-    return true;
-}
-
 /* Lists the nodes of the match in the order of execution, and the nodes between them that read its
  * results. false: one of these computes what the match reads, or must stay where it is. */
 static bool swap_order(struct swap *s)
@@ -89,7 +76,7 @@ static bool swap_order(struct swap *s)
             if (after) return false;
             s->node[s->n_node++] = n;
         } else if (after) {
-            if (s->n_moved == MOVED_MOST || !may_move(ir, node)) return false;
+            if (s->n_moved == MOVED_MOST || !bp_rewrite_may_move(ir, node)) return false;
             s->moved[s->n_moved++] = n;
         }
     }
@@ -129,21 +116,6 @@ static enum bp_status swap_inputs(struct swap *s, const struct bp_give_node *giv
     return BP_OK;
 }
 
-/* Divides a flat list into the declared inputs: a group gets what the others leave. */
-static void swap_args(const struct bp_opdef *row, struct bp_tensor *const *flat, uint32_t n,
-                      struct bp_arg *arg)
-{
-    uint32_t ports = row->info.n_in, at = 0;
-
-    for (uint32_t i = 0; i < ports; i++) {
-        bool is_group = row->info.in[i].kind == BP_PORT_VAR;
-        uint32_t after = ports - 1 - i, left = n - at, take = left > 0;
-        if (is_group) take = left > after ? left - after : 0;
-        arg[i] = (struct bp_arg){flat + at, take};
-        at += take;
-    }
-}
-
 static enum bp_status swap_record_node(struct swap *s, uint32_t g)
 {
     struct bp_tensor *flat[BP_WANT_VALUES + BP_REST_MAX], *out[BP_PORT_MAX] = {NULL};
@@ -162,7 +134,7 @@ static enum bp_status swap_record_node(struct swap *s, uint32_t g)
         want[i] = give->out[i] != BP_NO_INDEX ||
                   (!row->varies && row->info.out[i].kind != BP_PORT_OPTOUT);
     TRY(swap_inputs(s, give, flat, &n));
-    swap_args(row, flat, n, arg);
+    bp_rewrite_args(row, flat, n, arg);
     TRY(bp_graph_trace(s->rw.graph, row, &call, out, give->n_out, want));
     for (uint32_t i = 0; i < give->n_out; i++) {
         int32_t v = give->out[i], n_value = (int32_t)s->p->row.n_value;
@@ -199,18 +171,6 @@ static bool types_agree(struct swap *s)
     return true;
 }
 
-/* Whether value v of the replacement lies in memory of an input. */
-static bool lies_in_input(const struct bp_graph *g, uint32_t v)
-{
-    while (g->value[v].kind == BP_VALUE_RESULT) {
-        const struct bp_node *node = &g->node[g->value[v].node];
-        uint32_t port = bp_out_port(node->row, node->out_at, g->value[v].output);
-        if (!node->row->is_view) return false;
-        v = node->in[node->in_at[node->row->info.out[port].share]];
-    }
-    return true;
-}
-
 /* A value that the app gets, and that is no view, must not become a view of something else. */
 static bool roots_agree(struct swap *s)
 {
@@ -218,44 +178,9 @@ static bool roots_agree(struct swap *s)
         const struct bp_ir_value *old = swap_replaced(s, i);
         uint32_t v;
         if (bp_graph_value_of(s->rw.graph, s->made[s->p->row.out[i]], &v)) return false;
-        if (s->ir->value[old->root].returned && lies_in_input(s->rw.graph, v)) return false;
+        if (s->ir->value[old->root].returned && bp_rewrite_is_view(s->rw.graph, v)) return false;
     }
     return true;
-}
-
-/* Whether a kernel of the device takes node n of the replacement. */
-static bool device_takes(const struct swap *s, uint32_t n, struct bp_invocation *inv)
-{
-    const struct bp_graph *g = s->rw.graph;
-    const struct bp_node *node = &g->node[n];
-    struct bp_prepared *p = NULL;
-    bool good;
-
-    bp_node_invocation(g, node, s->ir->device, inv);
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (node->in[i] != BP_NO_VALUE) inv->in[i] = &g->value[node->in[i]].type->view;
-    inv->allow = s->ir->allow;
-    inv->whole = true;
-    inv->attrs = NULL;
-    if (node->attrs && bp_attrs_clone(&node->row->info, node->attrs, &inv->attrs)) return false;
-    good = bp_prepared_make(inv, &p) == BP_OK;
-    if (good) bp_prepared_release(p);
-    else free(inv->attrs);
-    return good;
-}
-
-/* Nodes with a decomposition run in any case. */
-static bool device_runs(const struct swap *s)
-{
-    struct bp_invocation *inv = malloc(sizeof *inv);
-    bool good = inv != NULL;
-
-    for (uint32_t n = 0; n < s->rw.graph->n_node && good; n++) {
-        const struct bp_opdef *row = s->rw.graph->node[n].row;
-        good = row->decompose || row->is_view || device_takes(s, n, inv);
-    }
-    free(inv);
-    return good;
 }
 
 /* ---- the pass ---- */
@@ -308,7 +233,9 @@ static bool swap_run(struct swap *s)
     memset(s->made, 0, sizeof s->made);
     status = swap_record(s);
     if (status) swap_warn(s, bp_error_message());
-    if (!status && types_agree(s) && roots_agree(s) && device_runs(s)) return swap_end(s);
+    if (!status && types_agree(s) && roots_agree(s) &&
+        bp_rewrite_runs(s->ir, s->rw.graph))
+        return swap_end(s);
     for (uint32_t i = 0; i < GIVEN; i++) bp_tensor_destroy(s->made[i]);
     bp_rewrite_cancel(&s->rw);
     return false;

@@ -47,14 +47,14 @@ void bp_rewrite_cancel(struct bp_rewrite *rw)
     bp_ir_return_graph(rw->ir, rw->graph);
 }
 
-/* Names each node of the replacement after the nodes that it replaces: "conv_3+relu_5". */
-static enum bp_status rewrite_name(struct bp_rewrite *rw)
+enum bp_status bp_rewrite_name(const struct bp_ir *ir, struct bp_graph *graph, const uint32_t *node,
+                               uint32_t n_node)
 {
     char name[256];
     size_t at = 0;
 
-    for (uint32_t i = 0; i < rw->n_node && at < sizeof name - 1; i++) {
-        const char *part = rw->ir->node[rw->node[i]].call.name;
+    for (uint32_t i = 0; i < n_node && at < sizeof name - 1; i++) {
+        const char *part = ir->node[node[i]].call.name;
         size_t n = strnlen(part, 100);
         if (i) name[at++] = '+';
         if (n > sizeof name - 1 - at) n = sizeof name - 1 - at;
@@ -62,9 +62,9 @@ static enum bp_status rewrite_name(struct bp_rewrite *rw)
         at += n;
     }
     name[at] = 0;
-    for (uint32_t n = 0; n < rw->graph->n_node; n++) {
-        rw->graph->node[n].name = strdup(name);
-        if (!rw->graph->node[n].name)
+    for (uint32_t n = 0; n < graph->n_node; n++) {
+        graph->node[n].name = strdup(name);
+        if (!graph->node[n].name)
             return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
     }
     return BP_OK;
@@ -81,7 +81,7 @@ static enum bp_status rewrite_splice(struct bp_rewrite *rw, struct bp_tensor *co
                             rw->ir->node[rw->node[rw->n_node - 1]].call.name);
         TRY(bp_graph_output(rw->graph, result[i], NULL));
     }
-    TRY(rewrite_name(rw));
+    TRY(bp_rewrite_name(rw->ir, rw->graph, rw->node, rw->n_node));
     return bp_ir_splice(rw->ir, rw->graph, rw->node[rw->n_node - 1], rw->value, value, rw->node,
                         rw->n_node);
 }
@@ -109,7 +109,7 @@ enum bp_status bp_rewrite_insert(struct bp_rewrite *rw, struct bp_tensor *result
 
     for (uint32_t v = 0; status == BP_OK && v < made; v++)
         number += rw->graph->value[v].kind != BP_VALUE_INPUT;
-    if (status == BP_OK) status = rewrite_name(rw);
+    if (status == BP_OK) status = bp_rewrite_name(rw->ir, rw->graph, rw->node, rw->n_node);
     if (status == BP_OK) status = bp_ir_splice(rw->ir, rw->graph, before, rw->value, NULL, NULL, 0);
     if (status == BP_OK) *out_value = number;
     bp_tensor_destroy(result);

@@ -54,6 +54,21 @@ enum bp_status bp_rewrite_end_all(struct bp_rewrite *rw, struct bp_tensor *const
 /* Ends a rewrite without an effect. */
 void bp_rewrite_cancel(struct bp_rewrite *rw);
 
+/* Names each node of a replacement after the n nodes that it replaces: "conv_3+relu_5". */
+enum bp_status bp_rewrite_name(const struct bp_ir *ir, struct bp_graph *graph, const uint32_t *node,
+                               uint32_t n);
+
+/* rewrite_check.c. bp_rewrite_may_move: whether a node may run later: neither its results nor what
+ * it reads change. bp_rewrite_args: divides a flat list into the declared inputs: a group gets what
+ * the others leave. bp_rewrite_is_view: whether a value of the replacement lies in memory of an
+ * input. bp_rewrite_runs: whether the device runs each node of the replacement; those with a
+ * decomposition run in any case. */
+bool bp_rewrite_may_move(const struct bp_ir *ir, const struct bp_node *node);
+void bp_rewrite_args(const struct bp_opdef *row, struct bp_tensor *const *flat, uint32_t n,
+                     struct bp_arg *arg);
+bool bp_rewrite_is_view(const struct bp_graph *graph, uint32_t value);
+bool bp_rewrite_runs(const struct bp_ir *ir, const struct bp_graph *graph);
+
 /* Reads the elements of a frozen constant of f32, f64, f16, bf16, i32 or i64 as doubles. false: it
  * is no such constant, it has more than `most` elements, or it cannot be read. */
 bool bp_ir_read(const struct bp_ir *ir, uint32_t value, int64_t most, double *out);

@@ -19,6 +19,7 @@ CLAIM, PARTITION, GROUP = "core/compile/engine_claim.c", "core/compile/engine_pa
 ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
 CALL, OTHER = "core/compile/engine_call.c", "core/compile/launch_other.c"
+CHECK = "core/compile/rewrite_check.c"
 
 PASSES = [
     # Patterns.
@@ -292,19 +293,19 @@ PASSES = [
     ("equal attributes may differ", WANTED_ATTRS, "!same_holds(ir, m, &ir->node[m->node[n]].call, &want->attr[i]))",
      "0 && !same_holds(ir, m, &ir->node[m->node[n]].call, &want->attr[i]))", "plugin"),
     ("a path may lead through other nodes", SWAP, "if (after) return false;", "", "plugin"),
-    ("readers of updated values may run later", SWAP, "!may_move(ir, node)) return false;", "0) return (void)may_move, false;", "plugin"),
+    ("readers of updated values may run later", SWAP, "!bp_rewrite_may_move(ir, node)) return false;", "0) return false;", "plugin"),
     ("readers between the nodes of a match stay", SWAP,
      "    for (uint32_t i = 0; i < s->n_moved; i++) bp_ir_move_before(s->ir, s->moved[i], after);\n", "    (void)after;\n", "plugin"),
     ("results of other types replace values", SWAP,
      "if (bp_same_type(&s->rw.graph->value[v].type->view, &swap_replaced(s, i)->type->view))\n            continue;",
      "if (v != BP_NO_VALUE) continue;", "plugin"),
-    ("outputs become views of inputs", SWAP, "if (s->ir->value[old->root].returned && lies_in_input(s->rw.graph, v)) return false;",
-     "(void)old, (void)lies_in_input;", "plugin"),
-    ("results need no kernel", SWAP, "good = row->decompose || row->is_view || device_takes(s, n, inv);",
-     "good = row || device_takes(s, n, inv);", "plugin"),
+    ("outputs become views of inputs", SWAP, "if (s->ir->value[old->root].returned && bp_rewrite_is_view(s->rw.graph, v)) return false;",
+     "(void)old;", "plugin"),
+    ("results need no kernel", CHECK, "good = row->decompose || row->is_view || device_takes(ir, g, n, inv);",
+     "good = row || device_takes(ir, g, n, inv);", "plugin"),
     ("patterns that match their own results go on", SWAP, "        atomic_store(&s->p->stopped, true);\n", "        found = 0;\n", "plugin"),
     ("the plugin does not decide", ACCEPTS, "return status == BP_OK;", "return status < 9999;", "plugin"),
-    ("templates of programs whose extents a plugin has seen", ACCEPTS, "    ir->shaped = true;\n", "", "plugin"),
+    ("templates of programs whose extents a plugin has seen", ACCEPTS, "    s->ir->shaped = true;\n", "", "plugin"),
     ("values that are computed later may be read", PATTERNS, "else if (v >= 0 && later >> v & 1)", "else if (0 && v >= 0)", "plugin"),
     ("nodes need not be connected", PATTERNS, "        if (next == row->n_node)\n            return check_wrong(c, ", "        if (next == row->n_node)\n            next = 0;\n        if (c->p->order[0] == 99)\n            return check_wrong(c, ", "plugin"),
     ("inner values may be inputs of a result", PATTERNS, "(!(c->p->made >> v & 1) || done >> v & 1)", "(done >> v & 1 || 1)", "plugin"),
