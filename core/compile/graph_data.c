@@ -99,7 +99,9 @@ static uint32_t value_flags(const struct bp_ir *ir, uint32_t v)
                     (value->constant && !bp_ir_is_frozen(ir, v));
 
     return (is_state ? BP_DATA_STATE : 0) |
-           (value->kind == BP_VALUE_SHAPE ? BP_DATA_SHAPE_ONLY : 0);
+           (value->kind == BP_VALUE_SHAPE ? BP_DATA_SHAPE_ONLY : 0) |
+           (value->kind == BP_VALUE_RESULT && ir->value[value->root].returned ? BP_DATA_RETURNED
+                                                                              : 0);
 }
 
 /* Copies a value of the IR at its first use. There is room. */

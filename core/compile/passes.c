@@ -31,7 +31,7 @@ const struct bp_pass bp_pass_list[] = {
      10},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
-_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list + BP_PLUGIN_PATTERNS <= BP_IR_PASSES,
+_Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list + BP_PLUGIN_PATTERNS + 1 <= BP_IR_PASSES,
                "room for each pass");
 
 /* Adds the pass of a pattern: behind the passes of its priority, and behind patterns of its
@@ -50,8 +50,19 @@ static void order_add(struct bp_pass_order *order, struct bp_plugin_pattern *p)
         at--;
     }
     order->pass[at] = (struct bp_pass){p->name, "replaces a pattern of the plugin",
-                                       bp_pass_plugin, p->row.priority, p};
+                                       bp_pass_plugin, p->row.priority, p, NULL};
     order->n++;
+}
+
+/* Adds the pass of a plugin behind all passes of its priority. */
+static void order_add_rewrite(struct bp_pass_order *order, struct bp_plugin_rewrite *r)
+{
+    uint32_t at = order->n++;
+
+    for (; at > 0 && order->pass[at - 1].priority < r->priority; at--)
+        order->pass[at] = order->pass[at - 1];
+    order->pass[at] = (struct bp_pass){r->name, "is a pass of the plugin, which sees the graph",
+                                       bp_pass_rewrite, r->priority, NULL, r};
 }
 
 /* Adds the patterns of a plugin. A plugin and its add-ons have no more than there is room for. */
@@ -70,6 +81,9 @@ void bp_passes_of(const struct bp_device *device, bool used, struct bp_pass_orde
     memcpy(out->pass, bp_pass_list, sizeof bp_pass_list);
     order_add_all(out, entry, used);
     for (uint32_t i = 0; i < entry->n_addon; i++) order_add_all(out, entry->addon[i], used);
+    if (entry->rewrite) order_add_rewrite(out, entry->rewrite);
+    for (uint32_t i = 0; i < entry->n_addon; i++)
+        if (entry->addon[i]->rewrite) order_add_rewrite(out, entry->addon[i]->rewrite);
 }
 
 /* BP_PASSES: "uncompiled" (program_seen.c), "none", or names that begin with "-" for passes to
@@ -163,7 +177,8 @@ bool bp_pass_is_left_out(const struct bp_pass *pass)
 /* Runs a pass again, which has nothing more to change. */
 static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
 {
-    struct bp_compilation again = {.ir = ir, .pattern = pass->pattern};
+    struct bp_compilation again = {
+        .ir = ir, .pattern = pass->pattern, .rewrite = pass->rewrite};
     enum bp_status status = pass->run(&again);
 
     bp_ir_resolve(ir);
@@ -175,7 +190,7 @@ static enum bp_status pass_repeat(struct bp_ir *ir, const struct bp_pass *pass)
 static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, uint32_t number,
                                bool validate)
 {
-    struct bp_compilation c = {.ir = ir, .pattern = pass->pattern};
+    struct bp_compilation c = {.ir = ir, .pattern = pass->pattern, .rewrite = pass->rewrite};
     enum bp_status status = pass->run(&c);
 
     if (status) return bp_error_more(status, "pass %s: %s", pass->name, bp_error_message());

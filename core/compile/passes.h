@@ -17,6 +17,7 @@ struct bp_compilation {
     struct bp_ir *ir;
     uint32_t changes; /* of the pass that runs: nodes that it removed or replaced */
     struct bp_plugin_pattern *pattern; /* of bp_pass_plugin, else NULL */
+    struct bp_plugin_rewrite *rewrite; /* of bp_pass_rewrite, else NULL */
 };
 
 struct bp_pass {
@@ -25,14 +26,16 @@ struct bp_pass {
     enum bp_status (*run)(struct bp_compilation *c);
     int32_t priority;                  /* passes with higher ones run first */
     struct bp_plugin_pattern *pattern; /* of bp_pass_plugin: the pattern that it replaces */
+    struct bp_plugin_rewrite *rewrite; /* of bp_pass_rewrite: the plugin's pass */
 };
 
 /* passes.c: the list of all passes, in the order in which they run. */
 extern const struct bp_pass bp_pass_list[];
 extern const uint32_t bp_pass_count;
 
-/* The passes for programs of a device: those of the list and the patterns of its plugin, in the
- * order in which they run. used: without patterns that cannot be used. */
+/* The passes for programs of a device: those of the list, and the patterns and rewrites of its
+ * plugin and of its add-ons, in the order in which they run. used: without patterns that cannot be
+ * used. */
 struct bp_pass_order {
     struct bp_pass pass[BP_IR_PASSES];
     uint32_t n;
@@ -83,6 +86,7 @@ enum bp_status bp_pass_epilogue(struct bp_compilation *c);
 enum bp_status bp_pass_layout(struct bp_compilation *c);
 enum bp_status bp_pass_norm(struct bp_compilation *c);
 enum bp_status bp_pass_plugin(struct bp_compilation *c);
+enum bp_status bp_pass_rewrite(struct bp_compilation *c);
 enum bp_status bp_pass_fuse(struct bp_compilation *c);
 
 #endif

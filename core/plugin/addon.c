@@ -96,14 +96,20 @@ bool bp_addon_fits(struct bp_load *load)
     return true;
 }
 
+/* The number of a plugin's passes: its patterns and rewrite. */
+static uint32_t passes_of(const struct bp_plugin_entry *entry)
+{
+    return entry->n_pattern + (entry->rewrite != NULL);
+}
+
 bool bp_addon_patterns(struct bp_load *load)
 {
     struct bp_plugin_entry *owner = load->owner;
-    uint32_t n = load->entry->n_pattern, before;
+    uint32_t n = passes_of(load->entry), before;
 
     if (!bp_addon_is(load->entry) || !n) return true;
-    before = owner->n_pattern;
-    for (uint32_t i = 0; i < owner->n_addon; i++) before += owner->addon[i]->n_pattern;
+    before = passes_of(owner);
+    for (uint32_t i = 0; i < owner->n_addon; i++) before += passes_of(owner->addon[i]);
     if (before + n <= BP_PLUGIN_PATTERNS) return true;
     return bp_broken(&load->why, addon_library(load),
                      "too many patterns: plugin %s and its add-ons have %u already, expected at "

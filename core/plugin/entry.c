@@ -83,6 +83,9 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     for (uint32_t i = 0; i < entry->n_pattern; i++) bp_plugin_pattern_finish(&entry->pattern[i]);
     free(entry->pattern);
     entry->pattern = NULL;
+    if (entry->rewrite) free(entry->rewrite->name);
+    free(entry->rewrite);
+    entry->rewrite = NULL;
     entry->n_pattern = 0;
     entry->plugin = (struct bp_plugin){0};
     entry->runtime = (struct bp_runtime){0};

@@ -59,6 +59,7 @@ struct bp_plugin_entry {
     uint32_t n_addon;
     struct bp_plugin_pattern *pattern; /* patterns.h: n_pattern of them */
     uint32_t n_pattern;
+    struct bp_plugin_rewrite *rewrite; /* patterns.h: the plugin's own pass, or NULL */
     struct bp_host host;       /* ctx is this entry */
     void *self;
     uint32_t n_device;

@@ -33,6 +33,18 @@ struct bp_plugin_pattern {
     _Atomic bool stopped; /* it matched its own result without end: it is not used any more */
 };
 
+/* The plugin's own pass. */
+struct bp_plugin_rewrite {
+    struct bp_plugin_entry *entry;
+    enum bp_status (*run)(void *self, const struct bp_graph_data *graph,
+                          const struct bp_edits *edits);
+    char *name; /* owned: PLUGIN.rewrite */
+    int32_t priority;
+    uint32_t allow;
+    _Atomic bool warned;  /* an result was refused, which the log has */
+    _Atomic bool stopped; /* it changed its own result without end: it is not used any more */
+};
+
 /* patterns.c: copies a pattern of the plugin and checks it. stride: of the plugin's rows. A pattern
  * that is wrong gets a reason. false: out of memory. */
 bool bp_plugin_pattern_init(struct bp_plugin_pattern *p, struct bp_plugin_entry *entry,

@@ -542,12 +542,31 @@ bool bp_table_operators(struct bp_load *load)
     return true;
 }
 
-/* A name that an earlier pattern has disables the later one. */
+/* A name that an earlier pattern or rewrite has disables the later one. */
 static bool pattern_is_twin(const struct bp_plugin_entry *entry, const struct bp_plugin_pattern *p)
 {
     for (uint32_t i = 0; i < entry->n_pattern; i++)
         if (!strcmp(entry->pattern[i].name, p->name)) return true;
-    return false;
+    return entry->rewrite && !strcmp(entry->rewrite->name, p->name);
+}
+
+/* Takes the plugin's own pass. */
+static bool table_rewrite(struct bp_load *load, const struct bp_passes *passes)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    size_t size = strlen(entry->plugin.name) + sizeof ".rewrite";
+
+    if (!passes->rewrite) return true;
+    entry->rewrite = calloc(1, sizeof *entry->rewrite);
+    if (!entry->rewrite) return bp_no_memory(&load->why, table_library(load));
+    entry->rewrite->name = malloc(size);
+    if (!entry->rewrite->name) return bp_no_memory(&load->why, table_library(load));
+    snprintf(entry->rewrite->name, size, "%s.rewrite", entry->plugin.name);
+    entry->rewrite->entry = entry;
+    entry->rewrite->run = passes->rewrite;
+    entry->rewrite->priority = passes->rewrite_priority;
+    entry->rewrite->allow = passes->rewrite_allow;
+    return true;
 }
 
 bool bp_table_passes(struct bp_load *load)
@@ -560,6 +579,7 @@ bool bp_table_passes(struct bp_load *load)
                     sizeof passes))
         return false;
     entry->plugin.passes = NULL; /* only the patterns are used from now on */
+    if (!table_rewrite(load, &passes)) return false;
     if (!passes.count) return true;
     if (!passes.first || passes.count > BP_PLUGIN_PATTERNS ||
         passes.stride < END(bp_pattern, n_between) || passes.stride > MAX_TABLE ||
@@ -578,7 +598,7 @@ bool bp_table_passes(struct bp_load *load)
             p, entry, (const void *)((const char *)passes.first + i * passes.stride),
             passes.stride);
         if (good && !p->reason && pattern_is_twin(entry, p))
-            good = (p->reason = strdup("another pattern has its name")) != NULL;
+            good = (p->reason = strdup("another pass of the plugin has its name")) != NULL;
         entry->n_pattern++;
         if (!good) return bp_no_memory(&load->why, table_library(load));
         if (p->reason)

@@ -43,19 +43,25 @@ void pass_begin(const struct text_graph *g, struct pass_run *run)
 
 void pass_apply(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c))
 {
-    pass_apply_pattern(run, pass, NULL);
+    pass_apply_to(run, &(const struct bp_pass){.run = pass});
 }
 
 void pass_apply_pattern(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c),
                         struct bp_plugin_pattern *pattern)
 {
+    pass_apply_to(run, &(const struct bp_pass){.run = pass, .pattern = pattern});
+}
+
+void pass_apply_to(struct pass_run *run, const struct bp_pass *pass)
+{
     char *once;
 
     for (int time = 0; time < 2; time++) {
-        struct bp_compilation c = {.ir = run->ir, .pattern = pattern};
+        struct bp_compilation c = {
+            .ir = run->ir, .pattern = pass->pattern, .rewrite = pass->rewrite};
         once = run->text;
         run->text = NULL;
-        OK(pass(&c));
+        OK(pass->run(&c));
         bp_ir_resolve(run->ir);
         OK(bp_ir_verify(run->ir));
         run_describe(run);

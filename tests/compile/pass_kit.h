@@ -23,6 +23,8 @@ void pass_apply(struct pass_run *run, enum bp_status (*pass)(struct bp_compilati
 /* The same for bp_pass_plugin with a pattern of the plugin. */
 void pass_apply_pattern(struct pass_run *run, enum bp_status (*pass)(struct bp_compilation *c),
                         struct bp_plugin_pattern *pattern);
+/* The same for any pass. */
+void pass_apply_to(struct pass_run *run, const struct bp_pass *pass);
 void pass_finish(struct pass_run *run);
 /* Asserts that a pass changed nothing. */
 void pass_expect_same(const struct pass_run *run, const char *what);

@@ -70,7 +70,7 @@ Test(graph_data, values_and_nodes_of_a_graph)
     cr_assert(y->node == 0 && y->output == 0 && y->flags == 0);
     cr_assert_str_eq(y->name, concat->name);
     cr_assert_eq(value_at(&x, x.d->out[0])->node, 2);
-    cr_assert_eq(value_at(&x, x.d->out[0])->flags, BP_DATA_OUTPUT);
+    cr_assert_eq(value_at(&x, x.d->out[0])->flags, BP_DATA_OUTPUT | BP_DATA_RETURNED);
     w = value_at(&x, concat->in[1]);
     cr_assert_eq(w->flags, BP_DATA_FROZEN);
     cr_assert(w->id && w->bytes == sizeof number && !w->stride);

@@ -257,7 +257,7 @@ Test(plugin_patterns, each_is_a_pass_of_its_name)
         cr_assert_str_eq(info.reason, "");
         found += !strncmp(info.name, "patterned.", 10);
     }
-    cr_assert_eq(found, g.f.device->entry->n_pattern);
+    cr_assert_eq(found, g.f.device->entry->n_pattern + 1, "and patterned.rewrite");
     text_record(&g, "square(add(mul(x, 2[1]), y))");
     OK(bp_program_create(g.graph, g.f.device, &program));
     OK(bp_program_compile(program));

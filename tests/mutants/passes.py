@@ -19,7 +19,7 @@ CLAIM, PARTITION, GROUP = "core/compile/engine_claim.c", "core/compile/engine_pa
 ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
 CALL, OTHER = "core/compile/engine_call.c", "core/compile/launch_other.c"
-CHECK = "core/compile/rewrite_check.c"
+CHECK, EDITS, EDITS_ORDER = "core/compile/rewrite_check.c", "core/compile/edits.c", "core/compile/edits_order.c"
 
 PASSES = [
     # Patterns.
@@ -306,6 +306,26 @@ PASSES = [
     ("patterns that match their own results go on", SWAP, "        atomic_store(&s->p->stopped, true);\n", "        found = 0;\n", "plugin"),
     ("the plugin does not decide", ACCEPTS, "return status == BP_OK;", "return status < 9999;", "plugin"),
     ("templates of programs whose extents a plugin has seen", ACCEPTS, "    s->ir->shaped = true;\n", "", "plugin"),
+    # The pass of a plugin.
+    ("edits remove nodes that must stay", EDITS,
+     "if (node->flags & FIXED || !bp_rewrite_may_move(x->e->ir, &x->e->ir->node[copy->node_of[n]].call))", "if (node->flags & 1 << 30)", "rewrite"),
+    ("a node is removed twice", EDITS, "if (x->e->killer[n])", "if (0)", "rewrite"),
+    ("edits read memory that is updated", EDITS, "if (!bp_ir_is_stable(x->e->ir, copy->value_of[v]))", "if (0)", "rewrite"),
+    ("edits replace results of nodes that stay", EDITS, " || x->e->killer[row->node] != x->number)", ")", "rewrite"),
+    ("edits replace a value twice", EDITS, "if (x->e->by[v])", "if (0)", "rewrite"),
+    ("edits change types", EDITS, "if (!bp_same_type(&g->value[made].type->view, &old->type->view))", "if (0)", "rewrite"),
+    ("edits make outputs views", EDITS, "if (x->e->ir->value[old->root].returned && bp_rewrite_is_view(g, made))", "if (0)", "rewrite"),
+    ("new nodes draw random numbers", EDITS, "if ((*out)->random || (*out)->updates || (*out)->bound)", "if (0)", "rewrite"),
+    ("inputs that are too many are dropped", EDITS, "        (!(*out)->has_groups && row->n_in > (*out)->info.n_in))", "        0)", "rewrite"),
+    ("no kernel takes a new node", EDITS, "if (bp_rewrite_runs(x->e->ir, x->made.graph)) return BP_OK;", "if (x) return BP_OK;", "rewrite"),
+    ("edits before a wrong one are applied", EDITS, "    e->refused = true;\n", "", "rewrite"),
+    ("results that are read are removed", EDITS_ORDER, "|| !o->e->killer[row->node]) return BP_OK;", "|| o) return BP_OK;", "rewrite"),
+    ("outputs are removed", EDITS_ORDER, "    for (uint32_t i = 0; i < d->n_out; i++) TRY(order_producer(o, d->out[i], &node));\n",
+     "    (void)d, (void)node;\n", "rewrite"),
+    ("nodes depend on their own results", EDITS_ORDER, "        if (o->state[next] == OPEN)\n", "        if (o->state[next] == OPEN) continue;\n        if (0)\n", "rewrite"),
+    ("updates run in another order", EDITS_ORDER, "    if (i >= o->first[n + 1] - o->first[n]) return false;\n", "    if (i < UINT32_MAX) return false;\n", "rewrite"),
+    ("a rewrite goes on for ever", "core/compile/pass_rewrite.c", "    atomic_store(&c->rewrite->stopped, true);\n", "", "rewrite"),
+    ("a program of a rewrite is a template", "core/compile/pass_rewrite.c", "    ir->shaped = true;\n", "", "rewrite"),
     ("values that are computed later may be read", PATTERNS, "else if (v >= 0 && later >> v & 1)", "else if (0 && v >= 0)", "plugin"),
     ("nodes need not be connected", PATTERNS, "        if (next == row->n_node)\n            return check_wrong(c, ", "        if (next == row->n_node)\n            next = 0;\n        if (c->p->order[0] == 99)\n            return check_wrong(c, ", "plugin"),
     ("inner values may be inputs of a result", PATTERNS, "(!(c->p->made >> v & 1) || done >> v & 1)", "(done >> v & 1 || 1)", "plugin"),

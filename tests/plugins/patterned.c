@@ -160,6 +160,7 @@ const struct bp_plugin *bp_plugin_get(void)
 {
     static struct bp_plugin plugin;
     static struct bp_kernels kernels;
+    static struct bp_passes passes;
     static struct wrapped *rows;
     void *library = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     const struct bp_plugin *(*get)(void);
@@ -184,6 +185,9 @@ const struct bp_plugin *bp_plugin_get(void)
                                   sizeof *operators};
     plugin.name = plugin.kind = "patterned";
     plugin.kernels = &kernels;
-    plugin.passes = lies && !strcmp(lies, "lies") ? &patterned_lies : &patterned_passes;
+    passes = lies && !strcmp(lies, "lies") ? patterned_lies : patterned_passes;
+    passes.rewrite = patterned_rewrite;
+    passes.rewrite_priority = 65;
+    plugin.passes = &passes;
     return &plugin;
 }

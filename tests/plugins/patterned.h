@@ -29,4 +29,9 @@
 extern const struct bp_passes patterned_passes; /* those that are right */
 extern const struct bp_passes patterned_lies;   /* and those that are wrong */
 
+/* The plugin's own pass, and a wrong result of it. */
+enum bp_status patterned_rewrite(void *self, const struct bp_graph_data *graph,
+                                 const struct bp_edits *edits);
+enum bp_status rewrite_lie(const char *name, const struct bp_edits *edits);
+
 #endif

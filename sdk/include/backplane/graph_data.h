@@ -32,6 +32,8 @@ enum bp_data_value_flags {
     BP_DATA_STATE = 8,  /* memory that the app, or a node of the graph, may change between runs or
                            during one: a parameter that is not frozen, or an updated input */
     BP_DATA_SHAPE_ONLY = 16, /* only the type is known and needed: nodes read no element of it */
+    BP_DATA_RETURNED = 32,   /* a result in whose memory an output lies: an output, or a value of
+                                which one is a view. It must not become a view of another value */
 };
 
 /* A value: an input of the graph, a constant, or a result of a node. */

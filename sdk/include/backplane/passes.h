@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* passes.h: defines interface 5 of a plugin: patterns, small graphs of operators that the compiler
- * of programs replaces by other ones, which may have operators of the plugin itself.
+ * of programs replaces by other ones, which may have operators of the plugin itself; and rewrite,
+ * a pass of the plugin itself, which sees a whole graph.
  *
  * A pattern is data: values, nodes that read and compute them (the part to find), and nodes of the
  * result. The core does the work: it finds matches, checks that the replacement is allowed, and
@@ -183,11 +184,63 @@ struct bp_pattern {   /* rows */
     uint32_t n_out, n_between;
 };
 
+/* ---- rewrite ---- */
+
+/* A new node. It draws no random numbers, updates nothing, and the extents of its results do not
+ * depend on data. */
+struct bp_edit_node { /* rows */
+    const char *op;
+    /* Values, as in struct bp_data_node: in declared order, variadic groups flat, BP_DATA_NONE:
+     * absent. The graph's n_value + k: the value k between new nodes of this edit, which one node
+     * before computes. out: values of this edit's removed nodes, or n_value + k. */
+    const uint32_t *in, *out;
+    const void *attrs; /* the operator's struct with its size set; NULL: the default values */
+    uint32_t n_in, n_out;
+};
+
+/* An edit: nodes that are removed, and new nodes that compute their results. Each result of a
+ * removed node is computed by a new node or equals another value, unless only nodes that the same
+ * result removes read it. */
+struct bp_edit { /* parameters */
+    size_t size;
+    const uint32_t *kill; /* nodes to remove; at least one */
+    const struct bp_edit_node *node; /* in an order of execution */
+    const uint32_t *same; /* pairs: a result of a removed node, and the value that takes its place,
+                             of the graph or n_value + k */
+    uint32_t n_kill, n_node, node_stride, n_same, n_between;
+    uint32_t zero; /* 0 */
+};
+
+/* The result of rewrite. */
+struct bp_edits { /* parameters */
+    size_t size;
+    void *ctx;
+    uint32_t allow; /* enum bp_allow: what the app allows */
+    uint32_t zero;  /* 0 */
+
+    /* Adds an edit to the result. The core copies all of it. A failure has a message, and the whole
+     * result is then refused, whatever rewrite returns. All numbers are those of the graph that
+     * rewrite got: edits do not change it. */
+    enum bp_status (*add)(void *ctx, const struct bp_edit *edit);
+};
+
 struct bp_passes { /* table */
     size_t size;
     const struct bp_pattern *first;
     size_t count,
         stride; /* at most 64; stride: sizeof(struct bp_pattern) of the plugin's headers */
+
+    /* A pass of the plugin, PLUGIN.rewrite: it gets the graph and adds edits, none if there is
+     * nothing to change. It is called again with the changed graph, until it adds none, or 8 times.
+     * The core checks the result as a whole, and refuses all of it, with a line in the log, if a
+     * number is wrong, a type changes, the new order has a cycle, no kernel takes a new node, or if
+     * an edit removes or new nodes read what must stay: nodes with flags of enum
+     * bp_data_node_flags, memory that the graph updates. Equal graphs must have equal results; the
+     * pass may run on several threads at once. A failure changes nothing. NULL: patterns only. */
+    enum bp_status (*rewrite)(void *self, const struct bp_graph_data *graph,
+                              const struct bp_edits *edits);
+    int32_t rewrite_priority; /* as bp_pattern.priority; behind patterns of the same priority */
+    uint32_t rewrite_allow;   /* enum bp_allow: the app must allow all of these */
 };
 
 #ifdef __cplusplus
