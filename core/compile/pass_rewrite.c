@@ -102,9 +102,11 @@ static enum bp_status rewrite_round(struct bp_compilation *c, uint32_t *out_n_ed
     TRY(bp_graph_copy_create(c->ir, NULL, 0, &copy));
     status = bp_edits_init(&e, c->ir, copy);
     if (status == BP_OK) {
+        enum bp_status refused = rewrite_request(c->rewrite, &e, &order, &n);
         rewrite_mark(c->ir, copy);
-        if (rewrite_request(c->rewrite, &e, &order, &n)) {
+        if (refused) {
             rewrite_warn(c->ir, c->rewrite);
+            if (bp_compile_checks("rewrite")) status = refused;
         } else if (e.n_edit) {
             status = edits_apply(&e, order, n);
             *out_n_edit = e.n_edit;

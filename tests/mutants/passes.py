@@ -308,7 +308,7 @@ PASSES = [
     ("templates of programs whose extents a plugin has seen", ACCEPTS, "    s->ir->shaped = true;\n", "", "plugin"),
     # The pass of a plugin.
     ("edits remove nodes that must stay", EDITS,
-     "if (node->flags & FIXED || !bp_rewrite_may_move(x->e->ir, &x->e->ir->node[copy->node_of[n]].call))", "if (node->flags & 1 << 30)", "rewrite"),
+     "    if (node->flags & FIXED ||\n        !bp_rewrite_may_move(x->e->ir, &x->e->ir->node[copy->node_of[n]].call))\n", "    if (node->flags & 1 << 30)\n", "rewrite"),
     ("a node is removed twice", EDITS, "if (x->e->killer[n])", "if (0)", "rewrite"),
     ("edits read memory that is updated", EDITS, "if (!bp_ir_is_stable(x->e->ir, copy->value_of[v]))", "if (0)", "rewrite"),
     ("edits replace results of nodes that stay", EDITS, " || x->e->killer[row->node] != x->number)", ")", "rewrite"),
