@@ -643,6 +643,8 @@ void list_init(struct list *list, struct fixture *fixture, int unit, const struc
     if (list_unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
     add_rows(list);
     add_gradients(list);
+    list_add_passes(list);
+    list_add_networks(list);
 }
 
 void list_finish(struct list *list)

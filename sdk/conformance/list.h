@@ -2,8 +2,8 @@
 /* list.h: the list of all cases of a device, in an order that is the same in every process. The
  * list consists of consecutive units: the cases that need no kernel, the suite stress, the
  * collectives, the cases of each kernel row, the cases of each operator without a row, the cases in
- * which rows are steps of an operator, and the gradients of each operator. A process that runs
- * cases of one unit makes only that unit. */
+ * which rows are steps of operators, the gradients of each operator, and the cases of patterns and
+ * engines. A process that runs cases of one unit makes only that unit. */
 #ifndef BP_CONFORM_LIST_H
 #define BP_CONFORM_LIST_H
 

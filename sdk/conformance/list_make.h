@@ -27,6 +27,10 @@ void list_add_dtypes(struct case_builder *builder, const struct bp_opinfo *op,
  * does not have: i32 for returned indices, which the core converts. Calls have i64 then. */
 void list_row_types(const struct bp_opinfo *op, const struct bp_kernel_info *info, uint64_t *types);
 
+/* In list_program.c: add the cases of the suites pass and graph. */
+void list_add_passes(struct list *list);
+void list_add_networks(struct list *list);
+
 /* In list_expand.c: adds cases that run an operator through its decomposition although the device
  * has kernel rows for it, for the dtypes of these rows. */
 void list_add_defined(struct list *list, const struct bp_opinfo *op);

@@ -11,7 +11,7 @@
 #define CONFORM_SUITES(X) \
     X(PLUGIN, plugin) \
     X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) \
-    X(STRESS, stress) X(ONNX, onnx)
+    X(PASS, pass) X(GRAPH, graph) X(STRESS, stress) X(ONNX, onnx)
 enum suite {
 #define X(NAME, name) SUITE_##NAME,
     CONFORM_SUITES(X)

@@ -23,6 +23,12 @@ static enum bp_status patterned_accepts(void *self, const struct bp_match *match
     return BP_OK;
 }
 
+static enum bp_status patterned_never(void *self, const struct bp_match *match)
+{
+    (void)self, (void)match;
+    return BP_ERR_UNSUPPORTED;
+}
+
 static const int64_t last_axis[] = {-1};
 
 static const struct bp_pattern right[] = {
@@ -166,6 +172,28 @@ static const struct bp_pattern lies[] = {
            ATTRS({.name = "shape", .from = BP_GIVE_LIST, .list = (const int64_t[]){4, 4, 4},
                   .n_list = 3})}),
      OUT(2)},
+    /* Found by the conformance suite: other values. */
+    {.name = "value", ROOT, FIND({.op = "atan", IN(0), OUT(1)}),
+     GIVE({.op = "tanh", IN(0), OUT(1)}), OUT(1)},
+    {.name = "sides", ROOT, FIND({.op = "hypot", IN(0, 1), OUT(2)}),
+     GIVE({.op = "atan2", IN(1, 0), OUT(2)}), OUT(2)},
+    {.name = "broad", ROOT,
+     FIND({.op = "leaky_relu", IN(0), OUT(1), TESTS({.name = "slope", .test = BP_TEST_ANY})}),
+     GIVE({.op = "relu", IN(0), OUT(1)}), OUT(1)},
+    {.name = "factor", ROOT,
+     FIND({.op = "scale", IN(0), OUT(1), TESTS({.name = "factor", .test = BP_TEST_ANY})}),
+     GIVE({.op = "leaky_relu", IN(0), OUT(1),
+           ATTRS({.name = "slope", .from = BP_GIVE_ATTR, .other = "factor", .factor = 1.01})}),
+     OUT(1)},
+    {.name = "skipped", ROOT,
+     FIND({.op = "sign", IN(0), OUT(1), .flags = BP_NODE_OPTIONAL},
+          {.op = "square", IN(1), OUT(2)}),
+     GIVE({.op = "mul", IN(0, 0), OUT(2)}), OUT(2)},
+    {.name = "either", ROOT, FIND({.op = "abs|relu", IN(0), OUT(1)}),
+     GIVE({.op = "neg", IN(0), OUT(4)}, {.op = "maximum", IN(0, 4), OUT(1)}), OUT(1),
+     .n_between = 1},
+    {.name = "never", ROOT, .accepts = patterned_never, FIND({.op = "cos", IN(0), OUT(1)}),
+     GIVE({.op = "sin", IN(0), OUT(1)}), OUT(1)},
     /* Found when the plugin is loaded. */
     {.name = "sound", ROOT, SINH, COSH, OUT(1)},
     {.name = "a name", ROOT, SINH, COSH, OUT(1)},

@@ -109,6 +109,21 @@ static bool rows_hold(struct report *r)
     return r->rows_total > 0;
 }
 
+/* Whether no case of the patterns and of the engine is bad; otherwise sets the reason. */
+static bool programs_hold(struct report *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct report_case *c = &r->at[i];
+        if ((c->suite != SUITE_PASS && c->suite != SUITE_GRAPH) || !c->selected) continue;
+        if (!outcome_is_bad(c->outcome) && c->outcome != OUTCOME_XFAIL) continue;
+        snprintf(r->level_reason, sizeof r->level_reason,
+                 "for core no case of the suites pass and graph may fail; %s: %s", c->id,
+                 outcome_name(c->outcome));
+        return false;
+    }
+    return true;
+}
+
 void report_find_level(struct report *r)
 {
     r->level = LEVEL_NONE;
@@ -122,7 +137,7 @@ void report_find_level(struct report *r)
         if (!suite_holds(r, suite, LEVEL_RUNTIME)) return;
     r->level = LEVEL_RUNTIME;
     if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
-    if (!rows_hold(r)) return;
+    if (!rows_hold(r) || !programs_hold(r)) return;
     r->level = LEVEL_CORE;
     if (!operators_hold(r, LEVEL_INFERENCE)) return;
     r->level = LEVEL_INFERENCE;

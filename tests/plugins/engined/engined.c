@@ -524,6 +524,45 @@ static void node_run(const struct engine *e, const struct engined_node *node,
         memcpy(out[0]->data, in[0]->data, (size_t)out[0]->count * element_size(out[0]->dtype));
 }
 
+/* Multiplies an element of a view of floats. */
+static void element_spoil(const struct bp_view *v, int64_t i, float factor)
+{
+    if (v->dtype == BP_F32 && v->count) ((float *)v->data)[i] = ((float *)v->data)[i] * factor + 1;
+}
+
+/* Defects of runs that the conformance suite must notice: first, last: an element of the output is
+ * wrong; second: from the second run of the process on; writes: the run changes its input; stale:
+ * each run but the first of its thread gives the first one's result; meets: runs that meet use one
+ * buffer; leaks: a run allocates memory that nothing frees; output: the second output is wrong. */
+static void run_defect(const struct bp_engine_run *run)
+{
+    static atomic_int runs, inside;
+    static _Thread_local float kept;
+    static _Thread_local bool has_kept;
+    const struct bp_view *out = run->out[0], *last = run->out[run->n_out - 1];
+    int number = atomic_fetch_add(&runs, 1);
+
+    if (engined_has("run=first")) element_spoil(out, 0, 1.5f);
+    if (engined_has("run=last")) element_spoil(out, out->count - 1, 1.5f);
+    if (engined_has("run=second") && number) element_spoil(out, 0, 1.5f);
+    if (engined_has("run=output") && run->n_out > 1) element_spoil(last, 0, 1.5f);
+    if (engined_has("run=writes") && run->n_in) element_spoil(run->in[0], 0, 1.5f);
+    if (engined_has("run=leaks")) {
+        void *volatile lost = malloc(20000);
+        lost = NULL;
+        (void)lost;
+    }
+    if (engined_has("run=stale") && out->dtype == BP_F32 && out->count) {
+        if (has_kept) *(float *)out->data = kept;
+        kept = *(float *)out->data;
+        has_kept = true;
+    }
+    if (!engined_has("run=meets")) return;
+    if (atomic_fetch_add(&inside, 1)) element_spoil(out, 0, 1.5f);
+    nanosleep(&(struct timespec){0, 200000}, NULL);
+    atomic_fetch_sub(&inside, 1);
+}
+
 static enum bp_status engined_run(const struct bp_engine_run *run)
 {
     struct engine *e = run->engine;
@@ -541,6 +580,7 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
     for (uint32_t i = 0; i < e->n_in; i++) view[e->in[i]] = *run->in[i];
     for (uint32_t o = 0; o < e->n_out; o++) view[e->out[o]] = *run->out[o];
     for (size_t n = 0; n < e->n_node; n++) node_run(e, &e->node[n], view, run, memory);
+    run_defect(run);
     if (context) nanosleep(&(struct timespec){0, 50000}, NULL); /* so that runs meet */
     if (context) atomic_fetch_sub(&context->busy, 1);
     free(view);

@@ -26,6 +26,7 @@
  *   save=fails           fails to save
  *   blob=stale, fails, types   refuses what was saved; fails with it; returns wrong types with it
  *   run=fails            a run fails
+ *   run=NAME             a run is wrong in one way: see run_defect
  *   refuse=OP            does not claim nodes of this operator
  *
  * Built with GRAPH_ONLY, the devices are of the kind graphonly, with BP_DEVICE_GRAPH_ONLY and

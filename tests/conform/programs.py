@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the suites pass and graph find no fault in the patterns of the plugin `patterned` and in the engine of
+`engined`, and that they detect each pattern and each engine that is wrong on purpose.
+
+    programs.py BUILD BP PATTERNED ENGINED MUTANT
+"""
+import fnmatch
+import os
+import sys
+
+from kit import Run, TESTS, main, test
+
+PATTERNED, ENGINED, MUTANT = (os.path.abspath(p) for p in sys.argv[3:6])
+
+
+@test
+def right_patterns_pass():
+    result = Run(PATTERNED, "--suite", "pass")
+    assert result.status == 0 and not result.bad(), result
+    passed = [i for i, c in result.by_id.items() if c["outcome"] == "pass"]
+    for case in ("fires", "values", "order"):
+        assert sum(i.startswith(f"pass/{case}@") for i in passed) >= 15, f"{case}: {passed}"
+    assert sum(i.startswith("pass/near@") for i in passed) >= 10, passed
+    assert "pass/rewrite@patterned.rewrite" in passed, passed
+
+
+@test
+def a_right_engine_passes():
+    result = Run(ENGINED, "--suite", "graph")
+    assert result.status == 0, result
+    assert len(result.by_id) == 56 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
+    result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": "contexts last"})
+    assert result.status == 0, result
+
+
+@test
+def a_plugin_without_them_is_skipped():
+    result = Run(MUTANT, "--suite", "pass,graph")
+    assert result.status == 0, result
+    for case, text in (("pass/none", "no patterns"), ("graph/none", "no engine")):
+        assert result.by_id[case]["outcome"] == "skip" and text in result.by_id[case]["message"], result.by_id
+
+
+# A wrong pattern of tests/plugins/patterned_rows.c, the case that must fail, and text in the message.
+PATTERNS = [
+    ("value", "values", "pass patterned.value changes"),
+    ("sides", "values", "pass patterned.sides changes"),
+    ("broad", "values", "pass patterned.broad changes"),
+    ("factor", "values", "pass patterned.factor changes"),
+    ("skipped", "values", "pass patterned.skipped changes"),
+    ("either", "values", "pass patterned.either changes"),
+    ("endless", "fires", ""),
+    ("never", "fires", "the pattern changed none of"),
+    ("shape", "fires", "the pattern changed none of"),
+    ("dtype", "fires", "the pattern changed none of"),
+    ("view", "fires", "the pattern changed none of"),
+    ("unknown", "fires", "the core does not use it: "),
+    ("attribute", "fires", "the core does not use it: "),
+    ("like", "fires", "the core does not use it: "),
+    ("lacks", "fires", "the core does not use it: "),
+]
+lies = []  # the result of the one run of all wrong patterns
+
+
+def pattern_test(name, case, text):
+    def found():
+        if not lies:
+            lies.append(Run(PATTERNED, "--suite", "pass", env={"BP_PATTERNED": "lies"}))
+        entry = lies[0].by_id[f"pass/{case}@patterned.{name}"]
+        assert entry["outcome"] == "fail" and text in entry["message"], entry
+        assert lies[0].by_id["pass/values@patterned.sound"]["outcome"] == "pass", lies[0]
+    found.__name__ = f"pattern: {name}"
+    TESTS.append(found)
+
+
+for row in PATTERNS:
+    pattern_test(*row)
+
+# Words of BP_REWRITE, and text in the message. Their numbers are of a graph of tests/compile.
+for word, message in (("left", "is read, and the node that computes it is removed"), ("fails", "rewrite failed and gave no reason"),
+                      ("op", "this core has no operator shine")):
+    def rewritten(word=word, message=message):
+        result = Run(PATTERNED, "--filter", "pass/rewrite@*", env={"BP_REWRITE": word})
+        entry = result.by_id["pass/rewrite@patterned.rewrite"]
+        assert result.status == 1 and entry["outcome"] == "fail" and message in entry["message"], entry
+    rewritten.__name__ = f"rewrite: {word}"
+    TESTS.append(rewritten)
+
+# A word of BP_ENGINED, the cases that may fail, those that must, and text in the message.
+ENGINES = [
+    ("claim=fails", ["claims", "twice", "deadline"], "claims/chain", "the engine's claim: "),
+    ("claim=range", ["claims", "twice", "deadline"], "claims/chain", "is in group"),
+    ("claim=score", ["claims", "twice", "deadline"], "claims/chain", "the score of group"),
+    ("compile=fails", ["claims", "twice", "deadline"], "claims/chain", "out of registers"),
+    ("compile=empty", ["claims", "twice", "deadline"], "claims/image", "were claimed, not compiled"),
+    ("compile=types", ["claims", "twice", "deadline"], "claims/product", "were claimed, not compiled"),
+    ("compile=layouts", ["claims", "twice", "deadline"], "claims/view", "were claimed, not compiled"),
+    ("compile=shares", ["claims", "twice", "deadline"], "claims/sum", "were claimed, not compiled"),
+    ("compile=aligned", ["claims", "twice", "deadline"], "claims/softmax", "were claimed, not compiled"),
+    ("run=fails", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", "the chip is too hot"),
+    ("run=first", ["results", "twice", "threads", "deadline", "leaks"], "results/chain", "the first run: element 0 of output 0"),
+    ("run=last", ["results", "twice", "threads", "deadline", "leaks"], "results/chain", "the first run: element 47 of output 0"),
+    ("run=output", ["results", "twice", "threads", "deadline", "leaks"], "results/branches", "of output 1 is"),
+    ("run=second", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", ": element 0 of output 0"),
+    ("run=writes", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "inputs/sum", "a second run with the same tensor"),
+    ("run=stale", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", ": element 0 of output 0"),
+    ("run=meets", ["threads"], "threads/chain", "a run beside others"),
+    ("run=leaks", ["leaks"], "leaks/chain", "bytes of host memory"),
+]
+
+
+def engine_test(word, only, must, text):
+    def found():
+        result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": word})
+        bad = result.bad()
+        assert result.status == 1, result
+        for case, entry in bad.items():
+            assert any(fnmatch.fnmatchcase(case, f"graph/{p}/*") for p in only) and entry["outcome"] == "fail", (case, entry)
+        assert f"graph/{must}" in bad and text in bad[f"graph/{must}"]["message"], bad.get(f"graph/{must}", sorted(bad))
+    found.__name__ = f"engine: {word}"
+    TESTS.append(found)
+
+
+for row in ENGINES:
+    engine_test(*row)
+main()
