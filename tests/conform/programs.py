@@ -29,7 +29,7 @@ def right_patterns_pass():
 def a_right_engine_passes():
     result = Run(ENGINED, "--suite", "graph")
     assert result.status == 0, result
-    assert len(result.by_id) == 56 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
+    assert len(result.by_id) == 63 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
     result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": "contexts last"})
     assert result.status == 0, result
 

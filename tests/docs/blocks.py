@@ -39,7 +39,7 @@ OUTPUT = re.compile(r"\n*```output\n(?P<text>.*?)^```$", re.S | re.M)
 PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 
-INSTALLED = {"docs/add-ons.md", "docs/conformance.md", "docs/plugin-guide.md", "docs/portable-kernels.md", "docs/ten-minutes.md"}
+INSTALLED = {"docs/add-ons.md", "docs/conformance.md", "docs/engines.md", "docs/plugin-guide.md", "docs/portable-kernels.md", "docs/ten-minutes.md"}
 
 
 def install(root, build, folder):

@@ -17,7 +17,8 @@ enum {
     SEEDS = 6,
     THREADS = 8,
     THREAD_RUNS = 10,
-    CYCLES = 10, KEPT_MOST = 4096
+    CYCLES = 10,
+    KEPT_MOST = 4096
 };
 
 /* A network as a program whose groups the engine compiles. */
@@ -52,7 +53,7 @@ static bool engaged_begin(struct engaged *e, struct check *c, int64_t network)
     enum bp_status status;
 
     *e = (struct engaged){.program = NULL};
-    if (!network_record(&e->n, c, (uint32_t)network) ||
+    if (!network_record(&e->n, c, (uint32_t)network) || !network_has_kernels(&e->n) ||
         !check_ok(c, bp_program_create(e->n.graph, c->fixture->device, &e->program),
                   "bp_program_create"))
         return false;

@@ -55,7 +55,7 @@ static bool network_output(struct network *n, struct bp_tensor *t)
 /* Records a call of an operator with up to three inputs, of which the last ones may be NULL. The
  * first one is NULL if a call before has failed. */
 static struct bp_tensor *part_call(struct network *n, const char *op, const void *attrs,
-                              struct bp_tensor *a, struct bp_tensor *b, struct bp_tensor *c)
+                                   struct bp_tensor *a, struct bp_tensor *b, struct bp_tensor *c)
 {
     const struct bp_arg in[] = {{&a, 1}, {&b, 1}, {&c, 1}};
     struct bp_call call = {.size = sizeof call,
@@ -86,6 +86,16 @@ static bool record_chain(struct network *n)
     w = part_constant(n, 1, (const int64_t[]){8});
     a = part_relu(n, part_call(n, "add", NULL, part_call(n, "mul", NULL, n->x, w, NULL), w, NULL));
     return network_output(n, part_call(n, "neg", NULL, a, NULL, NULL));
+}
+
+static bool record_sums(struct network *n)
+{
+    struct bp_tensor *w, *a;
+
+    if (!network_begin(n, 2, (const int64_t[]){6, 8})) return false;
+    w = part_constant(n, 2, (const int64_t[]){6, 8});
+    a = part_call(n, "add", NULL, part_call(n, "add", NULL, n->x, w, NULL), n->x, NULL);
+    return network_output(n, part_call(n, "add", NULL, a, a, NULL));
 }
 
 /* Two outputs, one of which is read inside. */
@@ -163,7 +173,7 @@ static const struct {
 } networks[NETWORKS] = {
     {"chain", record_chain},     {"branches", record_branches}, {"product", record_product},
     {"softmax", record_softmax}, {"view", record_view},         {"sum", record_sum},
-    {"image", record_image},     {"diamond", record_diamond},
+    {"image", record_image},     {"diamond", record_diamond},   {"sums", record_sums},
 };
 
 const char *network_name(uint32_t number)
@@ -218,6 +228,24 @@ bool network_run(const struct network *n, struct bp_program *program, struct bp_
     }
     for (uint32_t i = 0; i < n->n_out; i++) bp_tensor_destroy(result[i]);
     return good;
+}
+
+bool network_has_kernels(const struct network *n)
+{
+    struct bp_program *program = NULL;
+    enum bp_status status;
+    bool good = check_ok(n->c, bp_program_create(n->graph, n->c->fixture->device, &program),
+                         "bp_program_create");
+
+    if (!good) return false;
+    setenv("BP_PASSES", "none", 1);
+    status = bp_program_compile(program);
+    unsetenv("BP_PASSES");
+    if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_NO_KERNEL)
+        check_unsupported(n->c, "no kernels run this network: %s", bp_error_message());
+    else check_ok(n->c, status, "bp_program_compile, without passes");
+    bp_program_destroy(program);
+    return status == BP_OK;
 }
 
 bool network_expected(const struct network *n, uint32_t seed, struct network_values *out)

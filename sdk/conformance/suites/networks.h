@@ -6,7 +6,7 @@
 #include "../check.h"
 
 enum {
-    NETWORKS = 8,
+    NETWORKS = 9,
     NETWORK_PARTS = 8,
     NETWORK_OUTPUTS = 2,
     NETWORK_ELEMENTS = 512
@@ -41,6 +41,8 @@ bool network_input(const struct network *n, struct bp_stream *stream, uint32_t s
 bool network_run(const struct network *n, struct bp_program *program, struct bp_stream *stream,
                  struct bp_tensor *x, struct network_values *out);
 
+/* Whether kernels alone run the network; otherwise the case is unsupported, or has failed. */
+bool network_has_kernels(const struct network *n);
 /* Runs the network by kernels alone (BP_PASSES=none), for the input of a seed. */
 bool network_expected(const struct network *n, uint32_t seed, struct network_values *out);
 

@@ -121,7 +121,8 @@ static const struct bp_pattern pattern = {
     .value_stride = sizeof *values, .node = find, .n_node = 5, .node_stride = sizeof *find,
     .give = &give, .n_give = 1, .give_stride = sizeof give, .out = (const int16_t[]){5},
     .n_out = 1};
-static const struct bp_passes passes = {sizeof passes, &pattern, 1, sizeof pattern};
+static const struct bp_passes passes = {
+    .size = sizeof passes, .first = &pattern, .count = 1, .stride = sizeof pattern};
 
 /* ---- the instance ---- */
 
