@@ -45,7 +45,7 @@ enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint64_t byte_off
 {
     static const char call[] = "bp_tensor_create_over";
     enum bp_status status;
-    struct bp_layout l;
+    struct bp_tensor_layout l;
 
     if (!bp_buffer_is(buffer)) return bp_not_a_for(call, "buffer");
     if (!options || !out_tensor)

@@ -272,7 +272,7 @@ enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const in
 
 /* Reads strides of the caller. */
 static enum bp_status layout_read_strides(const char *call, const int64_t *stride,
-                                          struct bp_layout *l)
+                                          struct bp_tensor_layout *l)
 {
     int64_t last, width = bp_dtype_bits(l->type.dtype) / 8, bytes;
 
@@ -285,7 +285,7 @@ static enum bp_status layout_read_strides(const char *call, const int64_t *strid
 }
 
 enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *o,
-                              struct bp_layout *l)
+                              struct bp_tensor_layout *l)
 {
     if (o->size < offsetof(struct bp_tensor_options, stride) || o->size > 4096)
         return bp_error(BP_ERR_INVALID,
@@ -298,7 +298,7 @@ enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *
     if (BP_HAS(o, space) && o->space > BP_SPACE_MANAGED)
         return bp_error(BP_ERR_INVALID, "%s: %u is no memory space (enum bp_space)", call,
                         o->space);
-    *l = (struct bp_layout){.type = {.dtype = o->dtype, .rank = o->rank},
+    *l = (struct bp_tensor_layout){.type = {.dtype = o->dtype, .rank = o->rank},
                             .extents = {.rank = o->rank}};
     if (o->rank) memcpy(l->type.shape, o->shape, o->rank * sizeof *o->shape);
     memcpy(l->extents.shape, l->type.shape, sizeof l->type.shape);
@@ -309,7 +309,7 @@ enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *
 }
 
 /* Checks that no two elements share memory. */
-static enum bp_status layout_check_apart(const char *call, const struct bp_layout *l)
+static enum bp_status layout_check_apart(const char *call, const struct bp_tensor_layout *l)
 {
     struct bp_view view = {.shape = l->extents.shape, .stride = l->extents.stride,
                            .rank = (uint8_t)l->type.rank, .count = l->count};
@@ -339,7 +339,7 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 {
     static const char call[] = "bp_tensor_create_with";
     struct bp_timeline *owner = NULL;
-    struct bp_layout l;
+    struct bp_tensor_layout l;
 
     if (!bp_device_is(device)) return bp_not_a_for(call, "device");
     if (!options || !out_tensor)

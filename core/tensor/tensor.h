@@ -203,7 +203,7 @@ enum bp_status bp_tensor_create_inside(struct bp_buffer *buffer, uint32_t dtype,
                                        struct bp_tensor **out_tensor);
 
 /* A tensor that bp_tensor_options describes. */
-struct bp_layout {
+struct bp_tensor_layout {
     struct bp_type type;
     struct bp_extents extents;
     int64_t count;  /* number of elements */
@@ -212,7 +212,7 @@ struct bp_layout {
 /* Checks the options of a function named `call`, except for the stream. The elements of *out may
  * overlap. */
 enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *options,
-                              struct bp_layout *out);
+                              struct bp_tensor_layout *out);
 
 /* Whether the tensor is stored in its buffer, so that it ends with the buffer. */
 bool bp_tensor_is_in_buffer(const struct bp_tensor *tensor);
