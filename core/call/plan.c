@@ -4,6 +4,7 @@
  * decomposition into other operators, then another dtype. Each path may need all others for its own
  * steps. */
 #include "fallback.h"
+#include "kernel_layout.h"
 #include "plan.h"
 
 #include "../graph/graph.h"
@@ -31,18 +32,14 @@ static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocatio
                                  const struct bp_operand *in, const struct bp_operand *out,
                                  const struct bp_choice *choice)
 {
-    struct bp_plugin_entry *entry = inv->device->entry;
-    const struct bp_kernel *k = choice->kernel;
     struct bp_step *step = NULL;
     enum bp_status status = bp_plan_add_step(b, inv, in, out, &step);
 
     if (status) {
-        if (choice->plan.plan && k->plan_destroy)
-            k->plan_destroy(bp_kernel_plugin(entry, k)->self, bp_kernel_registered(entry, k),
-                            choice->plan.plan);
+        bp_choice_drop(inv->device, choice);
         return status;
     }
-    step->kernel = k;
+    step->kernel = choice->kernel;
     step->plan = choice->plan;
     b->p->plan_bytes += choice->plan.bytes;
     TRY(own_attrs(b, inv, step));
@@ -368,6 +365,7 @@ enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *in
     for (uint32_t i = 0; i < inv->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
     status = is_view ? plan_view(b, inv, in, out) : plan_kernel(b, inv, in, out, out_view);
     if (!bp_plan_is_dead_end(status) || (inv->kernel && !plan_must_narrow(inv))) return status;
+    if (bp_invocation_has_layouts(inv)) return status; /* the core cannot copy or convert them */
     if (inv->whole) return bp_plan_expand(b, inv, in, out);
     if (inv->row == &bp_opdef[BP_ROW_assign]) return bp_plan_copy(b, inv, in, out);
     first = bp_plan_first_failure(status);

@@ -6,6 +6,7 @@
 #include "../compile/engine_call.h"
 #include "plan.h"
 #include "fallback.h"
+#include "kernel_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +183,8 @@ static enum bp_status plan_on_fallback(struct bp_planner *b, const struct bp_inv
 static bool may_fall_back(const struct bp_invocation *inv, enum bp_status status)
 {
     return bp_plan_is_dead_end(status) && !inv->kernel && !inv->decompose && !inv->whole &&
-           bp_fallback_policy(inv->device->core) != BP_POLICY_DENY;
+           bp_fallback_policy(inv->device->core) != BP_POLICY_DENY &&
+           !bp_invocation_has_layouts(inv);
 }
 
 /* Plans the call on its device; if no path exists, on another device. */

@@ -4,6 +4,7 @@
 #include "../base/activity.h"
 #include "../compile/engine_call.h"
 #include "../schema/op.h"
+#include "kernel_layout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static const char *select_unfit(const struct bp_invocation *inv, const struct bp
         return "takes contiguous tensors only";
     if (k->flags & BP_KERNEL_SAME_SHAPE && bp_select_broadcasts(inv, out[0]))
         return "takes inputs of the result's shape only";
+    if (!bp_layouts_fit(inv, out, k)) return "takes tensors in other layouts";
     if (inv->in_place && !(k->flags & BP_KERNEL_IN_PLACE)) return "does not write over its input";
     return NULL;
 }
@@ -90,7 +92,8 @@ bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
 
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_kernel *k = rows[i];
-        bool fits = (k->flags & flags) == flags && !entry->kernel_reason[k - entry->kernel];
+        bool fits = (k->flags & flags) == flags && !entry->kernel_reason[k - entry->kernel] &&
+                    !bp_kernel_has_layouts(k);
         for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
             fits &= !(inv->bound >> v & 1) || k->types[v] >> inv->dtype[v] & 1;
         if (fits && (!inv->kernel || !strcmp(k->name, inv->kernel))) return true;
@@ -107,7 +110,7 @@ bool bp_select_has_priority(const struct bp_device *device, const struct bp_opde
 
     for (uint32_t i = 0; i < n; i++)
         if (rows[i]->types[BP_VAR_T] >> dtype & 1 && rows[i]->priority >= least &&
-            !entry->kernel_reason[rows[i] - entry->kernel])
+            !entry->kernel_reason[rows[i] - entry->kernel] && !bp_kernel_has_layouts(rows[i]))
             return true;
     return false;
 }
@@ -151,6 +154,16 @@ static enum bp_status check_plan(const struct bp_invocation *inv, const struct b
                     "%s: prepare asks for a workspace of %llu bytes aligned to %llu: expected less "
                     "than 2^63, and a power of two up to 1 MiB",
                     k->name, (unsigned long long)plan->workspace, (unsigned long long)alignment);
+}
+
+void bp_choice_drop(const struct bp_device *device, const struct bp_choice *choice)
+{
+    struct bp_plugin_entry *entry = device->entry;
+    const struct bp_kernel *k = choice->kernel;
+
+    if (choice->plan.plan && k->plan_destroy)
+        k->plan_destroy(bp_kernel_plugin(entry, k)->self, bp_kernel_registered(entry, k),
+                        choice->plan.plan);
 }
 
 /* Calls the kernel's prepare, which may compile for a long time. */

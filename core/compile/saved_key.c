@@ -47,6 +47,7 @@ static void key_rows(struct bp_digest *d, const struct bp_plugin_entry *entry)
         bp_digest_add_text(d, entry->kernel[i].name);
         bp_digest_add_word(d, (uint64_t)(int64_t)entry->kernel[i].priority);
         bp_digest_add_word(d, entry->kernel_reason[i] != NULL);
+        bp_digest_add_text(d, entry->kernel_layouts[i]);
     }
 }
 

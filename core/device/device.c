@@ -79,7 +79,12 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
     memcpy(info.types, k->types, sizeof info.types);
     info.flags = k->flags;
     info.priority = k->priority;
-    info.reason = device->entry->kernel_reason[index] ? device->entry->kernel_reason[index] : "";
+    info.reason = device->entry->kernel_reason[index];
+    info.layouts = info.reason ? NULL : device->entry->kernel_layouts[index];
+    if (info.layouts)
+        info.reason = "only programs use it: it takes tensors in layouts of the plugin";
+    if (!info.layouts) info.layouts = "";
+    if (!info.reason) info.reason = "";
     info.plugin = bp_kernel_plugin(device->entry, k)->plugin.name;
     return bp_info_fill(out, &info, sizeof info);
 }

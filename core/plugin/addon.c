@@ -134,6 +134,7 @@ static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry 
     if (!addons_resize(&owner->kernel, all, sizeof *owner->kernel) ||
         !addons_resize(&owner->kernel_row, all, sizeof *owner->kernel_row) ||
         !addons_resize(&owner->kernel_reason, all, sizeof *owner->kernel_reason) ||
+        !addons_resize(&owner->kernel_layouts, all, sizeof *owner->kernel_layouts) ||
         !addons_resize(&owner->kernel_from, all - owner->n_own, sizeof *owner->kernel_from) ||
         !addons_resize(&owner->addon, owner->n_addon + 1, sizeof *owner->addon))
         return false;
@@ -142,6 +143,7 @@ static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry 
         owner->kernel[n + i] = addon->kernel[i];
         owner->kernel_row[n + i] = addon->kernel_row[i];
         owner->kernel_reason[n + i] = addon->kernel_reason[i];
+        owner->kernel_layouts[n + i] = NULL; /* only rows of the owner have layouts */
         owner->kernel_from[n - owner->n_own + i] = addon;
     }
     owner->n_kernel += more;

@@ -62,9 +62,12 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     uint32_t own = entry->kernel_from ? entry->n_own : entry->n_kernel;
 
     for (uint32_t i = 0; i < own; i++) free(entry->kernel_reason[i]); /* others: the add-on's */
+    for (uint32_t i = 0; entry->kernel_layouts && i < own; i++) free(entry->kernel_layouts[i]);
     free(entry->kernel_from);
     free(entry->addon);
     free(entry->kernel_reason);
+    free(entry->kernel_layouts);
+    free(entry->layout);
     free(entry->kernel_row);
     free(entry->kernel_best);
     free(entry->kernel);
@@ -87,6 +90,9 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     free(entry->rewrite);
     entry->rewrite = NULL;
     entry->n_pattern = 0;
+    entry->kernel_layouts = NULL;
+    entry->layout = NULL;
+    entry->n_layout = 0;
     entry->plugin = (struct bp_plugin){0};
     entry->runtime = (struct bp_runtime){0};
     entry->captures = (struct bp_captures){0};

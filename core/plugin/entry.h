@@ -51,6 +51,7 @@ struct bp_plugin_entry {
     const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_registered */
     const struct bp_kernel **kernel_best; /* the rows sorted by op (its address), best first */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
+    char **kernel_layouts;     /* the names of the layouts of a row that has some, or NULL */
     uint32_t n_kernel;         /* with those of add-ons, which come behind the plugin's own rows */
     uint32_t n_own;            /* the plugin's own rows */
     struct bp_plugin_entry **kernel_from; /* for each row of an add-on: its entry */
@@ -60,6 +61,9 @@ struct bp_plugin_entry {
     struct bp_plugin_pattern *pattern; /* patterns.h: n_pattern of them */
     uint32_t n_pattern;
     struct bp_plugin_rewrite *rewrite; /* patterns.h: the plugin's own pass, or NULL */
+    struct bp_layout *layout;  /* n_layout rows, copied by the plugin's stride; layout i has the
+                                  number i + 1 */
+    uint32_t n_layout;
     struct bp_host host;       /* ctx is this entry */
     void *self;
     uint32_t n_device;

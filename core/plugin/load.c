@@ -4,6 +4,8 @@
  * never unmapped: threads of the plugin or of its vendor's libraries may still run in it. */
 #include "../base/activity.h"
 #include "loader.h"
+#include "../call/kernel_layout.h"
+#include "row_layouts.h"
 #include "row_types.h"
 #include <backplane/call.h>
 #include <dlfcn.h>
@@ -206,7 +208,8 @@ static bool count_devices(struct bp_load *load)
 
 /* Returns why this core cannot use a kernel row, or NULL. out_memory: there was no memory for the
  * reason. */
-static char *row_find_reason(const struct bp_kernel *row, bool *out_memory)
+static char *row_find_reason(const struct bp_plugin_entry *entry, struct bp_kernel *row,
+                             bool *out_memory)
 {
     const struct bp_opinfo *op = bp_opinfo_find(row->op);
     char *reason = NULL, text[500];
@@ -223,7 +226,8 @@ static char *row_find_reason(const struct bp_kernel *row, bool *out_memory)
              row->out_known > op->n_out)
         made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name,
                         bp_version());
-    else if (bp_row_types_find_misfit(op, row->types, text, sizeof text))
+    else if (bp_row_types_find_misfit(op, row->types, text, sizeof text) ||
+             bp_row_layouts_find_misfit(entry, row, text, sizeof text))
         made = asprintf(&reason, "%s", text);
     *out_memory = made < 0;
     return made < 0 ? NULL : reason;
@@ -251,6 +255,30 @@ static bool load_sort_rows(struct bp_load *load)
     return true;
 }
 
+/* Finds the rows whose layouts cannot be converted, after all other reasons are known: rows of
+ * assign that convert are among them. */
+static bool load_check_layouts(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    char text[200];
+
+    for (uint32_t i = 0; i < entry->n_kernel; i++) {
+        if (!bp_kernel_has_layouts(&entry->kernel[i]) || entry->kernel_reason[i]) continue;
+        entry->kernel_layouts[i] = bp_row_layouts_text(entry, &entry->kernel[i]);
+        if (!entry->kernel_layouts[i]) return bp_no_memory(&load->why, load_library(load));
+    }
+    for (uint32_t i = 0; i < 2 * entry->n_kernel; i++) { /* last the rows that convert */
+        uint32_t row = i % entry->n_kernel;
+        bool converts = !strcmp(entry->kernel[row].op, "assign");
+        if (converts != (i >= entry->n_kernel) || !entry->kernel_layouts[row] ||
+            !bp_row_layouts_find_lost(entry, &entry->kernel[row], text, sizeof text))
+            continue;
+        entry->kernel_reason[row] = strdup(text);
+        if (!entry->kernel_reason[row]) return bp_no_memory(&load->why, load_library(load));
+    }
+    return true;
+}
+
 /* Calls the plugin's `usable` to find the kernel rows that this machine can run. */
 static bool load_check_rows(struct bp_load *load)
 {
@@ -259,7 +287,7 @@ static bool load_check_rows(struct bp_load *load)
     for (uint32_t i = 0; i < entry->n_kernel; i++) {
         bool memory = false;
         enum bp_status status;
-        char *reason = row_find_reason(&entry->kernel[i], &memory);
+        char *reason = row_find_reason(entry, &entry->kernel[i], &memory);
         const struct bp_opinfo *op = bp_opinfo_find(entry->kernel[i].op);
 
         /* The copied row refers to the core's own name string, so that rows of an operator are
@@ -276,7 +304,7 @@ static bool load_check_rows(struct bp_load *load)
         entry->kernel_reason[i] = reason;
     }
     entry->n_own = entry->n_kernel;
-    return true;
+    return load_check_layouts(load);
 }
 
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
@@ -344,6 +372,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry, struct bp_plugin
         {BP_STEP_VERSION, bp_table_ccl},
         {BP_STEP_VERSION, bp_table_engines},
         {BP_STEP_VERSION, bp_table_kernels},
+        {BP_STEP_VERSION, bp_table_layouts},
         {BP_STEP_VERSION, bp_addon_fits},
         {BP_STEP_VERSION, bp_table_operators},
         {BP_STEP_VERSION, bp_table_passes},

@@ -145,6 +145,7 @@ bool bp_table_ccl(struct bp_load *load);
 bool bp_table_engines(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);
+bool bp_table_layouts(struct bp_load *load);
 bool bp_table_passes(struct bp_load *load); /* a pattern that is wrong is not used */
 
 /* engine_rows.c: a step of loading: adds rows for the operators that the plugin's engine knows, if

@@ -441,7 +441,8 @@ bool bp_table_kernels(struct bp_load *load)
     entry->kernel = calloc(kernels->count, sizeof *entry->kernel);
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);
     entry->kernel_reason = calloc(kernels->count, sizeof *entry->kernel_reason);
-    if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason)
+    entry->kernel_layouts = calloc(kernels->count, sizeof *entry->kernel_layouts);
+    if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason || !entry->kernel_layouts)
         return bp_no_memory(&load->why, table_library(load));
     entry->n_kernel = (uint32_t)kernels->count;
 
@@ -605,5 +606,28 @@ bool bp_table_passes(struct bp_load *load)
             bp_core_log(entry->core, BP_LOG_WARN, "pattern %s is not used: %s", p->name,
                         p->reason);
     }
+    return true;
+}
+
+bool bp_table_layouts(struct bp_load *load)
+{
+    struct bp_plugin_entry *entry = load->entry;
+    const struct bp_kernels *k = &load->kernels;
+    size_t used = k->layout_stride < sizeof *k->layout ? k->layout_stride : sizeof *k->layout;
+
+    if (!k->layout_count) return true;
+    if (!k->layout || k->layout_count > UINT16_MAX || k->layout_stride < END(bp_layout, bytes) ||
+        k->layout_stride > MAX_TABLE || k->layout_stride % sizeof(void *))
+        return bp_broken(
+            &load->why, table_library(load),
+            "its layouts cannot be walked: expected layout, layout_count up to %d, layout_stride "
+            "%zu to %d, got %s, %zu, %zu; set layout_stride to sizeof(struct bp_layout)",
+            UINT16_MAX, END(bp_layout, bytes), MAX_TABLE, k->layout ? "layout" : "NULL",
+            k->layout_count, k->layout_stride);
+    entry->layout = calloc(k->layout_count, sizeof *entry->layout);
+    if (!entry->layout) return bp_no_memory(&load->why, table_library(load));
+    entry->n_layout = (uint32_t)k->layout_count;
+    for (uint32_t i = 0; i < entry->n_layout; i++)
+        memcpy(&entry->layout[i], (const char *)k->layout + i * k->layout_stride, used);
     return true;
 }

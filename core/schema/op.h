@@ -262,6 +262,8 @@ struct bp_choice {
 };
 enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
+/* Destroys the plan of a choice. */
+void bp_choice_drop(const struct bp_device *device, const struct bp_choice *choice);
 
 /* Returns the kernel rows of an operator, a part of the entry's list, best first. */
 const struct bp_kernel **bp_select_rows(const struct bp_device *device, const struct bp_opdef *row,

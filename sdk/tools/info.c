@@ -180,6 +180,25 @@ static void print_memory(const struct facts *facts)
     free(text);
 }
 
+/* Prints the rows that work in layouts of the plugin, and returns how many there are. */
+static uint32_t print_layouts(const struct facts *facts)
+{
+    struct bp_table table;
+    uint32_t n = 0;
+
+    bp_table_init(&table, 2, (const char *[]){"FOR PROGRAMS ONLY", "LAYOUTS"});
+    for (uint32_t i = 0; i < facts->n_kernel; i++) {
+        const struct bp_kernel_info *k = &facts->kernel[i];
+        if (!*k->layouts) continue;
+        bp_table_row(&table, (const char *[]){k->name, k->layouts}, NULL);
+        n++;
+    }
+    if (n) printf("\n");
+    if (n) bp_table_print(&table, 2);
+    bp_table_finish(&table);
+    return n;
+}
+
 /* Finds an add-on to the device's plugin behind index `at` of the core's plugins, and counts its
  * rows. Returns its index; UINT32_MAX: there are no more. */
 static uint32_t next_addon(const struct facts *facts, uint32_t at, struct bp_plugin_info *out,
@@ -244,6 +263,7 @@ static cJSON *addons_json(const struct facts *facts)
 static void print_kernels(const struct facts *facts)
 {
     struct bp_table table;
+    uint32_t n_layout;
 
     printf("\nkernel rows: %u, of which %u can run here; operators: %u\n", facts->n_kernel,
            facts->n_usable, facts->n_op);
@@ -261,11 +281,12 @@ static void print_kernels(const struct facts *facts)
     bp_table_print(&table, 2);
     bp_table_finish(&table);
     print_addons(facts);
-    if (facts->n_usable == facts->n_kernel) return;
+    n_layout = print_layouts(facts);
+    if (facts->n_usable + n_layout == facts->n_kernel) return;
     printf("\n");
     bp_table_init(&table, 1, (const char *[]){"CANNOT RUN HERE"});
     for (uint32_t i = 0; i < facts->n_kernel; i++)
-        if (*facts->kernel[i].reason)
+        if (*facts->kernel[i].reason && !*facts->kernel[i].layouts)
             bp_table_row(&table, (const char *[]){facts->kernel[i].name}, facts->kernel[i].reason);
     bp_table_print(&table, 2);
     bp_table_finish(&table);
@@ -287,9 +308,17 @@ static cJSON *kernels_json(const struct facts *facts)
         bp_json_dtypes(op, "dtypes", facts->op[i].types);
         cJSON_AddItemToArray(list, op);
     }
+    list = cJSON_AddArrayToObject(kernels, "for_programs");
+    for (uint32_t i = 0; i < facts->n_kernel; i++) {
+        if (!*facts->kernel[i].layouts) continue;
+        cJSON *row = cJSON_CreateObject();
+        bp_json_text(row, "name", facts->kernel[i].name);
+        bp_json_text(row, "layouts", facts->kernel[i].layouts);
+        cJSON_AddItemToArray(list, row);
+    }
     list = cJSON_AddArrayToObject(kernels, "unusable");
     for (uint32_t i = 0; i < facts->n_kernel; i++) {
-        if (!*facts->kernel[i].reason) continue;
+        if (!*facts->kernel[i].reason || *facts->kernel[i].layouts) continue;
         cJSON *row = cJSON_CreateObject();
         bp_json_text(row, "name", facts->kernel[i].name);
         bp_json_text(row, "reason", facts->kernel[i].reason);

@@ -13,9 +13,13 @@ enum {
     LISTS = 5
 };
 
+const char *text_device = "cpu:0";
+
 struct text_graph text_begin(void)
 {
-    return text_begin_on("cpu:0", NULL);
+    const char *other = getenv("TEXT_DEVICE");
+
+    return text_begin_on(other ? other : text_device, NULL);
 }
 
 struct text_graph text_begin_on(const char *device, const char *library)

@@ -75,7 +75,11 @@ struct text_graph {
     const char *at; /* where the text is read */
 };
 
-/* Opens a core, the device cpu:0 and a graph. Values are f32, of shape 4x4x4, and constants of
+/* The device of the graphs unless TEXT_DEVICE in the environment names one; "cpu:0" unless a test
+ * sets another one. */
+extern const char *text_device;
+
+/* Opens a core, the device and a graph. Values are f32, of shape 4x4x4, and constants of
  * shape 4. */
 struct text_graph text_begin(void);
 /* The same with another device. library: the path of its plugin; NULL: it is found. */

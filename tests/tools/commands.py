@@ -450,9 +450,23 @@ def info_json():
     expect((info["arch"], info["uuid"], info["pci"]) == ("wood", UUID, "0000:65:00.0"), f"{info}")
     expect(info["plugin"] == {"name": "actor", "version": "1.2.3", "library": LIBRARY}, f"{info}")
     expect(info["emulated"] == ["streams", "events", "stream_wait", "memory_info"], f"{info}")
-    expect(info["kernels"] == {"rows": 2, "usable": 1, "unusable": [
+    expect(info["kernels"] == {"rows": 2, "usable": 1, "for_programs": [], "unusable": [
         {"name": "actor_add_elsewhere", "reason": "needs a coprocessor of 1989"}], "operators": [
         {"op": "add", "rows": 2, "usable": 1, "dtypes": ["f32"]}]}, f"{info['kernels']}")
+
+
+@test
+def info_layouts():
+    """Rows with layouts of the plugin can run, but only in programs."""
+    blocked = os.path.join(BUILD, "tests", "plugins", "blocked")
+    if not os.path.exists(os.path.join(blocked, "bp_blocked.so")):
+        return  # built with the cpu plugin
+    text = expect_status(bp("info", "blocked", path=blocked, plugins=None), 0)
+    expect("FOR PROGRAMS ONLY" in text.out and "c8, c8 -> c8" in text.out, "no layouts", text)
+    kernels = expect_status(bp("info", "blocked", "--json", path=blocked, plugins=None), 0).json()["kernels"]
+    layouts = {row["name"]: row["layouts"] for row in kernels["for_programs"]}
+    expect(layouts["blocked_matmul"] == "-, n8 -> -" and len(layouts) == 10, f"{layouts}")
+    expect(not any(row["name"] in layouts for row in kernels["unusable"]), f"{kernels['unusable']}")
 
 
 @test

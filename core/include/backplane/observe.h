@@ -181,8 +181,11 @@ struct bp_kernel_info { /* output struct: set size before the call */
     uint64_t types[4];
     uint32_t flags;     /* enum bp_kernel_flags */
     int32_t priority;
-    const char *reason; /* why this machine cannot run the row, or "" */
+    const char *reason; /* why this machine, or a call, cannot run the row, or "" */
     const char *plugin; /* the name of the plugin or add-on that brought the row */
+    const char *layouts; /* of a row that only programs run, as reason says, because it takes or
+                            writes tensors in layouts of the plugin: their names by declared port,
+                            "blocks, - -> blocks"; of other rows "" */
 };
 BP_API uint32_t bp_device_kernels(struct bp_device *device);
 BP_API enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,

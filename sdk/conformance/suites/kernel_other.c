@@ -27,7 +27,8 @@ bool kernel_is_refused(enum bp_status status)
 
 bool kernel_is_misfit(const char *reason)
 {
-    return !strncmp(reason, "types[", 6);
+    return !strncmp(reason, "types[", 6) || !strncmp(reason, "in_layout[", 10) ||
+           !strncmp(reason, "out_layout[", 11);
 }
 
 /* Prepares the call of the case. A prepared call takes as attributes the values that other calls

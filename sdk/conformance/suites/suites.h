@@ -66,8 +66,8 @@ bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
  * status. */
 bool kernel_is_refused(enum bp_status status);
 
-/* Whether the core does not use a kernel row because the row's dtypes do not match its operator
- * (bp_kernel_info). */
+/* Whether the core does not use a kernel row because the row's dtypes do not match its operator,
+ * or it names no layout of the plugin (bp_kernel_info). */
 bool kernel_is_misfit(const char *reason);
 
 /* In npy.c: writes dense data to the file DIR/<id with _ for />.`what`.npy; bf16 is written as f32.

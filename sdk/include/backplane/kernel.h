@@ -39,7 +39,8 @@ struct bp_view { /* hot */
     const int64_t *shape, *stride; /* rank each */
     int64_t count;                 /* elements */
     uint8_t dtype, rank, flags, space;
-    uint16_t layout;               /* 0: the strides describe the whole layout */
+    uint16_t layout;               /* 0: the strides describe the whole layout; otherwise the number
+                                      of one of the plugin's layouts, from 1: struct bp_layout */
     uint16_t device;
 };
 
@@ -106,7 +107,9 @@ enum bp_allow {
 };
 
 /* One configuration, as prepare and accepts see it before any launch. Views have no data unless
- * BP_VIEW_CONSTANT is set. */
+ * BP_VIEW_CONSTANT is set. The compiler first calls prepare or accepts before it has converted a
+ * constant to the layout in which a row takes it: the view has neither data nor BP_VIEW_CONSTANT
+ * then. Later it calls prepare again with both. */
 struct bp_prep { /* parameters */
     size_t size;
     const struct bp_kernel *kernel;
@@ -192,6 +195,29 @@ struct bp_kernel { /* rows */
      * next row. NULL: the row needs no plan. */
     enum bp_status (*prepare)(void *self, const struct bp_prep *prep, struct bp_plan *out);
     void (*plan_destroy)(void *self, const struct bp_kernel *kernel, void *plan);
+
+    /* The layout in which the row takes and writes the tensors of each declared port, in_known and
+     * out_known entries: 0: strides; otherwise the number of one of the plugin's layouts, from 1.
+     * NULL: all strides. Only compiled programs use a row with layouts. Rows of assign whose two
+     * layouts differ convert tensors. ABI 0.9 */
+    const uint16_t *in_layout, *out_layout;
+};
+
+/* A layout of the plugin that strides do not describe, for example blocks of channels, with
+ * padding. Compiled programs keep intermediate results in it between rows that take it, and convert
+ * constants once; inputs and outputs of programs, tensors that nodes update, and views are always
+ * in strides. Each layout needs rows of assign from strides and to strides. The view of a tensor in
+ * a layout has the tensor's own shape and count; its strides are those of a contiguous tensor and
+ * mean nothing. The kernel that writes the tensor writes its padding too, if another kernel reads
+ * that. */
+struct bp_layout { /* rows */
+    const char *name; /* unique in the plugin; letters, digits and '_', '.', '-', 63 at most */
+
+    /* The bytes of a tensor of this type, from its first byte on; the memory is aligned as that of
+     * other tensors. A type always has the same result. BP_ERR_UNSUPPORTED, without a message:
+     * tensors of this type are not kept in the layout. */
+    enum bp_status (*bytes)(void *self, uint32_t device, const struct bp_view *type,
+                            uint64_t *out_bytes);
 };
 
 /* The dtype and shape of one output of a plugin's own operator. */
@@ -237,6 +263,11 @@ struct bp_kernels { /* table */
      * plugin's headers. */
     const struct bp_op_rules *rule;
     size_t rule_count, rule_stride;
+
+    /* The plugin's layouts, which rows name by their numbers, from 1. layout_stride: sizeof(struct
+     * bp_layout) of the plugin's headers. ABI 0.9 */
+    const struct bp_layout *layout;
+    size_t layout_count, layout_stride;
 };
 
 #ifdef __cplusplus
