@@ -83,6 +83,7 @@ bool bp_folded_add_user(const struct bp_tensor *tensor)
 
 static uint64_t folded_bytes(const struct bp_tensor *t)
 {
+    if (t->view.layout) return t->buffer->size;
     return (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
 }
 
@@ -92,7 +93,8 @@ bool bp_folded_fill(struct bp_tensor *tensor, const struct bp_tensor *from)
     struct folded *f;
 
     if (from->view.flags & BP_VIEW_STRIDED || from->view.dtype != to->dtype ||
-        from->view.count != to->count)
+        from->view.count != to->count || from->view.layout != to->layout ||
+        folded_bytes(from) != folded_bytes(tensor))
         return false;
     pthread_mutex_lock(&folded_lock);
     f = folded_of(tensor);

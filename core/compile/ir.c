@@ -254,9 +254,13 @@ void bp_ir_invocation(const struct bp_ir *ir, const struct bp_node *node, struct
 {
     bp_invocation_of_node(node, ir->device, inv);
     inv->allow = ir->allow;
-    for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i] != BP_NO_VALUE)
-            bp_invocation_set_type(inv, i, ir->value[node->out[i]].type);
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        const struct bp_typed_view *type;
+        if (node->out[i] == BP_NO_VALUE) continue;
+        type = ir->value[node->out[i]].type;
+        bp_invocation_set_type(inv, i, type);
+        if (type->view.layout) inv->given[i] = &type->view;
+    }
 }
 
 /* Whether output i of a node lies in the memory of one of its inputs. *out_input: which one. */

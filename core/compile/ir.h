@@ -16,7 +16,7 @@
 enum { BP_VALUE_SHAPE = 3 };
 
 struct bp_ir_value {
-    struct bp_typed_view *type; /* owned; dense */
+    struct bp_typed_view *type; /* owned; dense, or in a layout of the plugin (view.layout) */
     uint32_t kind;              /* enum bp_value_kind, or BP_VALUE_SHAPE */
     uint32_t node, output;      /* of a result: the node and its output */
     uint32_t input;             /* of an input: its number */
@@ -96,7 +96,7 @@ void bp_ir_drop_constants(struct bp_ir *ir);
 void bp_ir_drop_graph(struct bp_ir *ir);
 
 /* Fills an invocation for a node, except its inputs and its kernel. The attributes still belong to
- * the node. */
+ * the node. Outputs in a layout are given. */
 void bp_ir_invocation(const struct bp_ir *ir, const struct bp_node *node,
                       struct bp_invocation *inv);
 
@@ -170,6 +170,17 @@ static inline bool bp_ir_is_frozen(const struct bp_ir *ir, uint32_t v)
     const struct bp_tensor *t = ir->value[v].constant;
 
     return t && t->view.flags & BP_VIEW_CONSTANT;
+}
+
+/* Whether an input or output of a node is in a layout of the plugin. */
+static inline bool bp_ir_has_layouts(const struct bp_ir *ir, const struct bp_node *node)
+{
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != BP_NO_VALUE && ir->value[bp_ir_same(ir, node->in[i])].type->view.layout)
+            return true;
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] != BP_NO_VALUE && ir->value[node->out[i]].type->view.layout) return true;
+    return false;
 }
 
 /* Whether a node only computes its results from its inputs: it updates nothing and draws no random

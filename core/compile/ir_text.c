@@ -3,17 +3,22 @@
 #include "ir.h"
 
 #include "../base/number.h"
+#include "../call/kernel_layout.h"
 
 #include <backplane/fused_text.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void print_type(const struct bp_typed_view *type, FILE *to)
+static void print_type(const struct bp_ir *ir, uint32_t v, FILE *to)
 {
+    const struct bp_typed_view *type = ir->value[v].type;
+
     fprintf(to, "%s", bp_dtype_name(type->view.dtype));
     for (uint32_t a = 0; a < type->view.rank; a++)
         fprintf(to, "%s%" PRId64, a ? "x" : " ", type->shape[a]);
+    if (type->view.layout)
+        fprintf(to, " {%s}", bp_layout_name(ir->device, type->view.layout));
 }
 
 static void print_value(const struct bp_ir *ir, uint32_t v, FILE *to)
@@ -88,7 +93,7 @@ static void print_node(const struct bp_ir *ir, const struct bp_node *node, FILE 
         print_value(ir, node->out[i], to);
         if (node->out[i] == BP_NO_VALUE) continue;
         fprintf(to, ": ");
-        print_type(ir->value[node->out[i]].type, to);
+        print_type(ir, node->out[i], to);
     }
     fprintf(to, " = %s(", node->row->info.name);
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -104,7 +109,7 @@ void bp_ir_print(const struct bp_ir *ir, FILE *to)
 {
     for (uint32_t i = 0; i < ir->n_input; i++) {
         fprintf(to, "i%u: ", ir->input[i]);
-        print_type(ir->value[ir->input[i]].type, to);
+        print_type(ir, ir->input[i], to);
         fprintf(to, " = input %u\n", i);
     }
     for (uint32_t v = 0; v < ir->n_value; v++) {
@@ -112,7 +117,7 @@ void bp_ir_print(const struct bp_ir *ir, FILE *to)
         if ((!ir->value[v].constant && !is_shape) || !ir->value[v].uses) continue;
         print_value(ir, v, to);
         fprintf(to, ": ");
-        print_type(ir->value[v].type, to);
+        print_type(ir, v, to);
         if (is_shape) {
             fprintf(to, " = shape\n");
             continue;
@@ -154,7 +159,7 @@ void bp_ir_print_dot(const struct bp_ir *ir, FILE *to)
             if (v->kind == BP_VALUE_INPUT) fprintf(to, "  i%u -> n%u", node->in[i], n);
             else fprintf(to, "  n%u -> n%u", v->node, n);
             fprintf(to, " [label=\"");
-            print_type(v->type, to);
+            print_type(ir, node->in[i], to);
             fprintf(to, "\"];\n");
         }
     }

@@ -47,6 +47,8 @@ static enum bp_status verify_outputs(struct verification *check, uint32_t n)
         if (value->kind != BP_VALUE_RESULT || value->node != n || value->output != i)
             return verify_error(node, "computes a value that says otherwise", v);
         if (check->written[v]) return verify_error(node, "computes a value again", v);
+        if (value->type->view.layout && (value->root != v || value->updated || value->returned))
+            return verify_error(node, "computes a value in a layout that others see", v);
         check->written[v] = true;
     }
     return BP_OK;
@@ -65,6 +67,7 @@ static enum bp_status verify_types(const struct bp_ir *ir, const struct bp_node 
         struct bp_typed_view type;
         if (node->out[i] == BP_NO_VALUE) continue;
         bp_typed_view_dense(&type, &inv->out[i]);
+        type.view.layout = ir->value[node->out[i]].type->view.layout;
         if (!bp_same_type(&type.view, &ir->value[node->out[i]].type->view))
             return verify_error(node, "has a result of another type", node->out[i]);
     }

@@ -2,11 +2,16 @@
 /* launch_info.c: describes the launches of a schedule for reports. */
 #include "schedule.h"
 
-/* The bytes of the elements that a view reaches: an axis with stride 0 repeats its elements. */
-static uint64_t view_bytes(const struct bp_view *v)
+#include "../call/kernel_layout.h"
+
+/* The bytes of the elements that a view reaches: an axis with stride 0 repeats its elements. Of a
+ * value in a layout of the plugin those that the plugin says. */
+static uint64_t value_bytes(const struct bp_scheduled_value *value)
 {
+    const struct bp_view *v = &value->type.view;
     uint64_t n = v->count ? 1 : 0;
 
+    if (v->layout) return value->type.bytes;
     for (uint32_t a = 0; a < v->rank; a++)
         if (!(v->flags & BP_VIEW_STRIDED) || v->stride[a]) n *= (uint64_t)v->shape[a];
     return (n * bp_dtype_bits(v->dtype) + 7) / 8;
@@ -54,11 +59,12 @@ void bp_schedule_describe(const struct bp_schedule *s, uint32_t n, struct bp_lau
     out->workspace = l->workspace == BP_NO_VALUE ? 0 : s->value[l->workspace]->bytes;
     out->read = out->written = 0;
     for (uint32_t k = 0; k < out->n_in + out->n_out; k++) {
-        const struct bp_view *v = operand_view(s, l, k);
+        const struct bp_scheduled_value *v =
+            l->value[k] == BP_NO_VALUE ? NULL : s->value[l->value[k]];
         if (!v) continue;
-        if (k >= out->n_in) out->written += view_bytes(v);
+        if (k >= out->n_in) out->written += value_bytes(v);
         else if (!is_repeated(l, k) && !bp_reads_shape(l->step->row, l->step->in_at, k))
-            out->read += view_bytes(v);
+            out->read += value_bytes(v);
     }
     out->flops = flops_of(s, l);
 }
@@ -89,6 +95,7 @@ void bp_schedule_operand(const struct bp_schedule *s, uint32_t n, uint32_t k,
     const struct bp_scheduled_launch *l = &s->launch[n];
     const struct bp_scheduled_value *value, *root;
 
+    out->layout = "";
     out->type = operand_view(s, l, k);
     if (!out->type) return;
     value = s->value[l->value[k]];
@@ -96,7 +103,8 @@ void bp_schedule_operand(const struct bp_schedule *s, uint32_t n, uint32_t k,
     out->memory = memory[root->source];
     out->index = root->source == BP_SOURCE_ARENA ? value->root : root->index;
     out->offset = value->offset + (root->source == BP_SOURCE_ARENA ? root->at : 0);
-    out->bytes = view_bytes(out->type);
+    out->bytes = value_bytes(value);
+    out->layout = bp_layout_name(s->device, out->type->layout);
     out->in_place = k >= l->step->launch.n_in && is_over_input(s, l, k);
     out->folded = root->source == BP_SOURCE_CONSTANT && s->ir->value[root->index].folded;
 }
@@ -106,7 +114,7 @@ void bp_schedule_constants(const struct bp_schedule *s, uint64_t *out_bytes, uin
     *out_bytes = *out_folded = 0;
     for (uint32_t i = 0; i < s->n_constant; i++) {
         const struct bp_scheduled_value *value = s->value[s->constant[i]];
-        uint64_t bytes = view_bytes(&value->type.view);
+        uint64_t bytes = value_bytes(value);
         *out_bytes += bytes;
         if (s->ir->value[value->index].folded) *out_folded += bytes;
     }

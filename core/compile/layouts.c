@@ -100,6 +100,7 @@ enum bp_status bp_layouts_visit(struct bp_layouts *layouts, uint32_t n)
             layout_set(layouts, node->out[i], made.stride);
             continue;
         }
+        if (layouts->ir->value[node->out[i]].type->view.layout) continue; /* no strides */
         if (port->kind == BP_PORT_UPDATE) like = bp_invocation_in(inv, (uint32_t)port->share);
         if (!like) {
             bp_prepared_new_type(&made, inv, i);

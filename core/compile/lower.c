@@ -9,6 +9,7 @@
 #include "templates.h"
 #include "tuner.h"
 
+#include "../call/kernel_layout.h"
 #include "../call/plan.h"
 
 #include <backplane/ops.h>
@@ -46,6 +47,19 @@ static enum bp_status lower_room(struct bp_lowering *l)
     return BP_OK;
 }
 
+/* A value in a layout of the plugin has the bytes that the plugin says. */
+static enum bp_status value_set_layout(const struct bp_lowering *l,
+                                       struct bp_scheduled_value *value)
+{
+    struct bp_typed_view *type = &value->type;
+
+    if (!type->view.layout) return BP_OK;
+    if (bp_layout_bytes(l->schedule->device, &type->view, &value->bytes))
+        return bp_error(BP_ERR_UNSUPPORTED, "a value cannot be in its layout");
+    type->bytes = value->bytes;
+    return BP_OK;
+}
+
 /* Returns the schedule's value for value v of the IR, which is added at the first use. */
 static enum bp_status lower_value(struct bp_lowering *l, uint32_t v, uint32_t *out_number)
 {
@@ -55,6 +69,7 @@ static enum bp_status lower_value(struct bp_lowering *l, uint32_t v, uint32_t *o
         TRY(bp_lower_add_value(l, &value->type->view, &l->number[v]));
         if (value->constant)
             value_set_constant(l->schedule->value[l->number[v]], v, value->constant);
+        TRY(value_set_layout(l, l->schedule->value[l->number[v]]));
         if (value->kind == BP_VALUE_SHAPE)
             l->schedule->value[l->number[v]]->source = BP_SOURCE_SHAPE;
     }
@@ -282,7 +297,8 @@ static enum bp_status lower_expansion(struct bp_lowering *l)
 /* A row that was measured goes before the one that a file names. */
 static void choose_row(struct bp_lowering *l)
 {
-    const char *row = l->tuner ? bp_tuner_choose(l->tuner, l->inv) : NULL;
+    bool measures = l->tuner && !bp_invocation_has_layouts(l->inv);
+    const char *row = measures ? bp_tuner_choose(l->tuner, l->inv) : NULL;
 
     l->tuned = row != NULL;
     if (row) l->inv->prefer = row;
@@ -344,7 +360,8 @@ static enum bp_status lower_call(struct bp_lowering *l, const struct bp_node *no
     }
     status = bp_join_place(l, node, &p, &placed);
     for (uint32_t i = 0; i < node->n_out && !placed; i++)
-        if (l->out[i] != BP_NO_VALUE && out[i] == l->out[i])
+        if (l->out[i] != BP_NO_VALUE && out[i] == l->out[i] &&
+            !s->value[out[i]]->type.view.layout)
             bp_lower_set_type(s, s->value[out[i]], &p->type[p->n_in + i].view);
     if (!placed) place_over_inputs(l, node, p, out);
     if (status == BP_OK) status = bp_lower_add_call(l, p, l->in, out);

@@ -26,14 +26,16 @@ struct join_search {
     bool *appends;     /* of each node: it appends to the result of another concat */
 };
 
-static bool node_is_concat(const struct bp_node *node)
+static bool node_is_concat(const struct bp_ir *ir, const struct bp_node *node)
 {
-    return node->row == &bp_opdef[BP_ROW_concat] && node->n_in > 1 && node->out[0] != BP_NO_VALUE;
+    return !bp_ir_has_layouts(ir, node) && node->row == &bp_opdef[BP_ROW_concat] &&
+           node->n_in > 1 && node->out[0] != BP_NO_VALUE;
 }
 
 /* Whether the node's kernels read and write tensors with gaps at the speed of those without. */
-static bool node_takes_gaps(const struct bp_node *node)
+static bool node_takes_gaps(const struct bp_ir *ir, const struct bp_node *node)
 {
+    if (bp_ir_has_layouts(ir, node)) return false;
     return bp_fuse_member_of(node->row) || node->row->broadcasts ||
            node->row == &bp_opdef[BP_ROW_fused] || node->row == &bp_opdef[BP_ROW_assign];
 }
@@ -87,7 +89,7 @@ static void find_readers(struct join_search *s)
 {
     for (uint32_t n = s->ir->first; n != BP_NO_VALUE; n = s->ir->node[n].next) {
         const struct bp_node *node = &s->ir->node[n].call;
-        if (node_takes_gaps(node) || node_is_concat(node)) continue;
+        if (node_takes_gaps(s->ir, node) || node_is_concat(s->ir, node)) continue;
         for (uint32_t i = 0; i < node->n_in; i++)
             if (node->in[i] != BP_NO_VALUE) s->needs_dense[node->in[i]] = true;
     }
@@ -117,10 +119,10 @@ static void find_chains(struct join_search *s)
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next) {
         const struct bp_node *node = &ir->node[n].call;
         uint32_t first, m;
-        if (!node_is_concat(node)) continue;
+        if (!node_is_concat(ir, node)) continue;
         first = node->in[0];
         m = ir->value[first].kind == BP_VALUE_RESULT ? ir->value[first].node : BP_NO_VALUE;
-        if (m == BP_NO_VALUE || !node_is_concat(&ir->node[m].call) || !may_append(s, m, n))
+        if (m == BP_NO_VALUE || !node_is_concat(ir, &ir->node[m].call) || !may_append(s, m, n))
             m = s->last[first];
         if (m != BP_NO_VALUE && may_append(s, m, n)) {
             s->next[m] = n;
@@ -138,7 +140,7 @@ static bool may_write_slice(const struct join_search *s, uint32_t v)
     if (!value_is_private(s->ir, v) || s->needs_dense[v]) return false;
     if (s->l->place[v].join != BP_NO_VALUE) return false;
     node = &s->ir->node[s->ir->value[v].node].call;
-    return node_takes_gaps(node) && node->n_out == 1;
+    return node_takes_gaps(s->ir, node) && node->n_out == 1;
 }
 
 /* Gives places in the join to those inputs of concat n that their nodes may write there. `begin`:
@@ -193,7 +195,7 @@ enum bp_status bp_joins_find(struct bp_lowering *l)
     uint32_t concats = 0;
 
     for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
-        concats += node_is_concat(&ir->node[n].call);
+        concats += node_is_concat(ir, &ir->node[n].call);
     if (!concats || !ir->device->is_inline) return BP_OK;
     l->join = malloc(concats * sizeof *l->join);
     status = search_init(&s, l);
@@ -202,7 +204,7 @@ enum bp_status bp_joins_find(struct bp_lowering *l)
         find_readers(&s);
         find_chains(&s);
         for (uint32_t n = ir->first; n != BP_NO_VALUE; n = ir->node[n].next)
-            if (node_is_concat(&ir->node[n].call) && !s.appends[n]) join_chain(&s, n);
+            if (node_is_concat(ir, &ir->node[n].call) && !s.appends[n]) join_chain(&s, n);
     }
     search_finish(&s);
     return status;

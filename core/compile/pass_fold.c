@@ -2,7 +2,10 @@
 /* pass_fold.c: computes nodes whose inputs are all frozen constants (constant folding) on the
  * program's device. */
 #include "passes.h"
+#include "../call/kernel_layout.h"
 #include "folded.h"
+
+#include <backplane/ops.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,7 @@ struct folding {
     struct bp_ir *ir;
     struct bp_stream *stream;
     struct bp_folded_key *key; /* of each value that was there when the pass began or was folded */
+    bool only_conversions;     /* folds conversions to layouts of the plugin only */
 };
 
 /* ---- keys ---- */
@@ -73,7 +77,8 @@ static bool key_of_attrs(const struct bp_node *node, struct bp_folded_key *key)
 static void key_of_node(const struct folding *f, const struct bp_node *node, uint32_t output,
                         struct bp_folded_key *out_key)
 {
-    const uint64_t words[] = {(uintptr_t)node->row, output, node->n_in, node->want};
+    const uint64_t words[] = {(uintptr_t)node->row, output, node->n_in, node->want,
+                              f->ir->value[node->out[output]].type->view.layout};
 
     if (!key_append(out_key, words, sizeof words) || !key_of_attrs(node, out_key)) return;
     for (uint32_t i = 0; i < node->n_in; i++) {
@@ -111,11 +116,23 @@ static uint64_t constant_bytes(const struct bp_tensor *t)
     return n;
 }
 
-static bool may_fold(const struct bp_ir *ir, const struct bp_node *node)
+/* Whether a node converts a constant to a layout of the plugin. */
+static bool is_conversion(const struct bp_ir *ir, const struct bp_node *node)
 {
+    return node->row == &bp_opdef[BP_ROW_assign] && node->out[0] != BP_NO_VALUE &&
+           ir->value[node->out[0]].type->view.layout &&
+           !ir->value[bp_ir_same(ir, node->in[0])].type->view.layout;
+}
+
+/* Conversions are folded whatever padding they add. */
+static bool may_fold(const struct folding *f, const struct bp_node *node)
+{
+    const struct bp_ir *ir = f->ir;
+    bool converts = is_conversion(ir, node);
     uint64_t in = 0, out = 0;
 
     if (!bp_ir_is_pure(node) || node->kernel) return false;
+    if (!converts && (f->only_conversions || bp_ir_has_layouts(ir, node))) return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] == BP_NO_VALUE) continue;
         if (!bp_ir_is_frozen(ir, bp_ir_same(ir, node->in[i]))) return false;
@@ -128,12 +145,10 @@ static bool may_fold(const struct bp_ir *ir, const struct bp_node *node)
             return false;
         if (!node->row->is_view) out += value_bytes(ir, node->out[i]);
     }
-    return out <= in + GROWTH_MAX;
+    return converts || out <= in + GROWTH_MAX;
 }
 
-/* Computes a node's results. A failure is none of the compilation: the node stays, and a run
- * reports it. */
-static bool node_compute(const struct folding *f, const struct bp_node *node,
+static bool node_call(const struct folding *f, const struct bp_node *node,
                          struct bp_tensor **out)
 {
     const struct bp_opinfo *op = &node->row->info;
@@ -151,7 +166,27 @@ static bool node_compute(const struct folding *f, const struct bp_node *node,
         want[i] = node->out[i] != BP_NO_VALUE;
         out[i] = NULL;
     }
-    if (bp_call_run(&f->stream->scope, &call, out, node->n_out, want)) return false;
+    return bp_call_run(&f->stream->scope, &call, out, node->n_out, want) == BP_OK;
+}
+
+static bool node_convert(const struct folding *f, const struct bp_node *node,
+                         struct bp_tensor **out)
+{
+    struct bp_tensor *in = f->ir->value[bp_ir_same(f->ir, node->in[0])].constant;
+
+    *out = NULL;
+    return bp_layout_convert(f->stream, in, f->ir->value[node->out[0]].type->view.layout, out) ==
+           BP_OK;
+}
+
+/* Computes a node's results. A failure is none of the compilation: the node stays, and a run
+ * reports it. */
+static bool node_compute(const struct folding *f, const struct bp_node *node,
+                         struct bp_tensor **out)
+{
+    bool good = is_conversion(f->ir, node) ? node_convert(f, node, out) : node_call(f, node, out);
+
+    if (!good) return false;
     if (f->ir->device->is_inline || bp_stream_drain(f->stream) == BP_OK) return true;
     for (uint32_t i = 0; i < node->n_out; i++) bp_tensor_destroy(out[i]);
     return false;
@@ -250,10 +285,12 @@ static void drop_unread(struct bp_ir *ir)
     }
 }
 
-enum bp_status bp_pass_fold(struct bp_compilation *c)
+static enum bp_status fold_all(struct bp_compilation *c, bool only_conversions)
 {
     struct bp_ir *ir = c->ir;
-    struct folding f = {.ir = ir, .key = calloc(ir->n_value + 1, sizeof *f.key)};
+    struct folding f = {.ir = ir,
+                        .key = calloc(ir->n_value + 1, sizeof *f.key),
+                        .only_conversions = only_conversions};
     char *before = strdup(bp_error_message());
     enum bp_status status = f.key && before
                                 ? bp_compile_stream(ir->device, &f.stream)
@@ -264,7 +301,7 @@ enum bp_status bp_pass_fold(struct bp_compilation *c)
             if (bp_ir_is_frozen(ir, v)) key_of_tensor(ir->value[v].constant, &f.key[v]);
         for (uint32_t n = ir->first, next; n != BP_NO_VALUE; n = next) {
             next = ir->node[n].next;
-            if (may_fold(ir, &ir->node[n].call)) fold_node(&f, c, n);
+            if (may_fold(&f, &ir->node[n].call)) fold_node(&f, c, n);
         }
         bp_stream_destroy(f.stream);
         bp_error_write("%s", before);
@@ -274,4 +311,14 @@ enum bp_status bp_pass_fold(struct bp_compilation *c)
     free(f.key);
     free(before);
     return status;
+}
+
+enum bp_status bp_pass_fold(struct bp_compilation *c)
+{
+    return fold_all(c, false);
+}
+
+enum bp_status bp_fold_conversions(struct bp_compilation *c)
+{
+    return fold_all(c, true);
 }

@@ -29,13 +29,15 @@ const struct bp_pass bp_pass_list[] = {
     {"norm", "writes norms of constant statistics as elementwise operators", bp_pass_norm, 20},
     {"fuse", "merges elementwise operators of one shape into one pass over memory", bp_pass_fuse,
      10},
+    {"format", "keeps results in layouts of the plugin between kernels that take them",
+     bp_pass_format, 0},
 };
 const uint32_t bp_pass_count = sizeof bp_pass_list / sizeof *bp_pass_list;
 _Static_assert(sizeof bp_pass_list / sizeof *bp_pass_list + BP_PLUGIN_PATTERNS + 1 <= BP_IR_PASSES,
                "room for each pass");
 
 /* Adds the pass of a pattern: behind the passes of its priority, and behind patterns of its
- * priority that have no fewer nodes. */
+ * priority that have no fewer nodes, but always before format, which is the last pass. */
 static void order_add(struct bp_pass_order *order, struct bp_plugin_pattern *p)
 {
     uint32_t at = order->n;
@@ -45,6 +47,7 @@ static void order_add(struct bp_pass_order *order, struct bp_plugin_pattern *p)
         bool stays = before->priority > p->row.priority ||
                      (before->priority == p->row.priority &&
                       (!before->pattern || before->pattern->row.n_node >= p->row.n_node));
+        if (before->run == bp_pass_format) stays = false;
         if (stays) break;
         order->pass[at] = *before;
         at--;
@@ -202,13 +205,15 @@ static enum bp_status pass_run(struct bp_ir *ir, const struct bp_pass *pass, uin
     return pass_repeat(ir, pass);
 }
 
-/* Fills the order of the passes: that of the list, or one that depends on the graph. */
-static void passes_order(const struct bp_ir *ir, uint32_t n, bool mixed,
+/* Fills the order of the passes: that of the list, or one that depends on the graph. format
+ * stays last: other passes do not know the layouts that it gives values. */
+static void passes_order(const struct bp_ir *ir, const struct bp_pass *list, uint32_t n, bool mixed,
                          uint32_t order[BP_IR_PASSES])
 {
     uint32_t state = ir->n_node * 31 + ir->n_value;
 
     for (uint32_t i = 0; i < n; i++) order[i] = i;
+    if (n && list[n - 1].run == bp_pass_format) n--;
     for (uint32_t i = n; mixed && i-- > 1;) {
         uint32_t k = (state = state * 1664525 + 1013904223) / 65536 % (i + 1), kept = order[i];
         order[i] = order[k];
@@ -225,7 +230,7 @@ enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint3
     check_setting(ir->device, setting);
     if (dumps) pass_dump(ir, 0, "recorded");
     if (validate) TRY(bp_ir_verify(ir));
-    passes_order(ir, n, bp_compile_checks("order"), order);
+    passes_order(ir, list, n, bp_compile_checks("order"), order);
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_pass *pass = &list[order[i]];
         if (is_left_out(setting, pass)) continue;

@@ -73,6 +73,9 @@ uint32_t bp_node_table_find(const struct bp_ir *ir, const struct bp_node_table *
  * later, and outputs of the graph that are separate tensors stay separate. */
 bool bp_value_may_become(const struct bp_ir *ir, uint32_t v, uint32_t by);
 
+/* pass_fold.c: converts constants to the layouts of the plugin that nodes read them in. */
+enum bp_status bp_fold_conversions(struct bp_compilation *c);
+
 /* The passes; each one's file has its name. */
 enum bp_status bp_pass_clean(struct bp_compilation *c);
 enum bp_status bp_pass_reuse(struct bp_compilation *c);
@@ -88,5 +91,6 @@ enum bp_status bp_pass_norm(struct bp_compilation *c);
 enum bp_status bp_pass_plugin(struct bp_compilation *c);
 enum bp_status bp_pass_rewrite(struct bp_compilation *c);
 enum bp_status bp_pass_fuse(struct bp_compilation *c);
+enum bp_status bp_pass_format(struct bp_compilation *c);
 
 #endif

@@ -16,6 +16,7 @@ struct reading_node {
     uint64_t random_at;
     uint32_t *source; /* numbers of recorded nodes; owned */
     uint32_t n_source;
+    uint16_t *layout; /* of each output; owned; NULL: all are in strides */
 };
 
 struct reading {
@@ -173,11 +174,20 @@ static enum bp_status read_inputs(struct reading *s, const struct bp_opinfo *op,
     return BP_OK;
 }
 
-static enum bp_status read_outputs(struct reading *s, struct reading_call *c)
+static enum bp_status read_outputs(struct reading *s, struct reading_node *node,
+                                   struct reading_call *c)
 {
     c->n_out = bp_kept_get_u32(&s->r);
     if (s->r.failed || c->n_out > BP_FLAT_MAX) return reading_bad("a number of outputs");
-    for (uint32_t i = 0; i < c->n_out; i++) c->want[i] = bp_kept_get_u32(&s->r) != 0;
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        uint32_t word = bp_kept_get_u32(&s->r);
+        c->want[i] = word != 0;
+        if (word < 2) continue;
+        if (word - 1 > s->ir->device->entry->n_layout) return reading_bad("a layout");
+        if (!node->layout) node->layout = calloc(c->n_out, sizeof *node->layout);
+        if (!node->layout) return reading_no_memory();
+        node->layout[i] = (uint16_t)(word - 1);
+    }
     return BP_OK;
 }
 
@@ -233,7 +243,7 @@ static enum bp_status read_call(struct reading *s, struct reading_node *node,
     if (node->random_at > s->ir->random_blocks) return reading_bad("a range of random numbers");
     call.n_in = row->info.n_in;
     TRY(read_inputs(s, &row->info, c));
-    TRY(read_outputs(s, c));
+    TRY(read_outputs(s, node, c));
     TRY(read_attrs(s, &row->info, &c->attrs, &c->has_attrs));
     TRY(read_sources(s, node));
     if (s->r.failed) return reading_bad("it ends early");
@@ -331,6 +341,9 @@ static enum bp_status describe_nodes(struct reading *s, uint32_t first)
         const struct reading_node *from = &s->node[n];
         to->made = from->made;
         to->random_at = from->random_at;
+        for (uint32_t i = 0; from->layout && i < to->call.n_out; i++)
+            if (to->call.out[i] != BP_NO_VALUE)
+                s->ir->value[to->call.out[i]].type->view.layout = from->layout[i];
         to->source = malloc((from->n_source + 1) * sizeof *to->source);
         if (!to->source) return reading_no_memory();
         for (uint32_t i = 0; i < from->n_source; i++)
@@ -397,7 +410,10 @@ enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *dev
 
     if (!status) status = reading_run(&s, device);
     for (uint32_t i = 0; s.tensor && i < s.n_id; i++) bp_tensor_destroy(s.tensor[i]);
-    for (uint32_t i = 0; s.node && i < s.n_node; i++) free(s.node[i].source);
+    for (uint32_t i = 0; s.node && i < s.n_node; i++) {
+        free(s.node[i].source);
+        free(s.node[i].layout);
+    }
     free(s.tensor);
     free(s.node);
     free(s.place);

@@ -180,7 +180,8 @@ static void write_sources(struct saving *s, uint32_t n)
     if (!s->w->failed) memcpy(s->w->bytes + at, &known, sizeof known);
 }
 
-/* Writes a node whose inputs have ids, and gives its outputs ids. */
+/* Writes a node whose inputs have ids, and gives its outputs ids. Of each output the file has 0, or
+ * 1 more than its layout. */
 static enum bp_status write_node(struct saving *s, uint32_t n)
 {
     const struct bp_ir_node *node = &s->ir->node[n];
@@ -205,7 +206,9 @@ static enum bp_status write_node(struct saving *s, uint32_t n)
     }
     bp_kept_u32(w, call->n_out);
     for (uint32_t i = 0; i < call->n_out; i++) {
-        bp_kept_u32(w, call->out[i] != BP_NO_VALUE);
+        bp_kept_u32(w, call->out[i] == BP_NO_VALUE
+                           ? 0
+                           : 1u + s->ir->value[call->out[i]].type->view.layout);
         if (call->out[i] != BP_NO_VALUE) s->id[call->out[i]] = s->n_id++;
     }
     write_attrs(w, call);

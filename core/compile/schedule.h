@@ -10,7 +10,7 @@
 #include <backplane/program.h>
 
 /* settings.c: whether a list of words that are separated by commas, or NULL, has this word; whether
- * BP_VALIDATE has it: "passes", "passes-values", "rewrite", "order" or "arena". */
+ * BP_VALIDATE has it: "passes", "passes-values", "rewrite", "order", "arena" or "formats". */
 bool bp_setting_has(const char *list, const char *word, size_t n);
 bool bp_compile_checks(const char *word);
 /* Creates a stream for work during a compilation: inline if the device has inline streams. */

@@ -27,6 +27,7 @@ static enum bp_status apply_extents(const struct application *a)
             type.shape[c->extent[i].offset] = c->extent[i].first + c->extent[i].slope * a->steps;
         *own = **slot;
         bp_typed_view_dense(own, &type);
+        own->view.layout = (*slot)->view.layout;
         *slot = own;
     }
     return BP_OK;

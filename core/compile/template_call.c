@@ -16,6 +16,10 @@ static bool call_fits(const struct bp_prepared *p, const struct bp_invocation *i
     if (p->row != inv->row || p->n_in != inv->n_in || p->want != inv->want) return false;
     if (p->n_out == 1 && bp_view_has_gaps(&p->type[p->n_in].view))
         return false; /* its result is a slice of a join */
+    for (uint32_t i = 0; i < p->n_out; i++)
+        if (inv->given[i] ? p->type[p->n_in + i].view.layout != inv->given[i]->layout
+                          : p->type[p->n_in + i].view.layout)
+            return false;
     for (uint32_t i = 0; i < p->n_in; i++) {
         const struct bp_view *type = &p->type[i].view;
         if ((type->rank == BP_ABSENT) != !inv->in[i]) return false;

@@ -43,7 +43,7 @@ static void dot_edge(FILE *to, struct blocks *blocks, const struct bp_operand_in
 
     if (block->writer != NO_LAUNCH) fprintf(to, "  n%ld", block->writer);
     else fprintf(to, "  i%u", o->index);
-    fprintf(to, " -> n%u [label=\"%s\\n%s\"];\n", n, type, show_layout(o->type));
+    fprintf(to, " -> n%u [label=\"%s\\n%s\"];\n", n, type, show_layout(o));
     free(type);
 }
 

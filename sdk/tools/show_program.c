@@ -34,8 +34,11 @@ static bool is_channels_last(const struct bp_view *type)
     return true;
 }
 
-const char *show_layout(const struct bp_view *type)
+const char *show_layout(const struct bp_operand_info *o)
 {
+    const struct bp_view *type = o->type;
+
+    if (*o->layout) return o->layout;
     if (!(type->flags & BP_VIEW_STRIDED)) return "row-major";
     return is_channels_last(type) ? "channels-last" : "strided";
 }
@@ -79,7 +82,7 @@ static void print_launch(struct bp_table *table, struct bp_program *program, uin
     if (l.n_out && show_operand(program, n, l.n_in, &o)) {
         cell[4] = show_type(o.type);
         cell[5] = show_place(&o);
-        layout = show_layout(o.type);
+        layout = show_layout(&o);
     } else {
         cell[4] = bp_text_format("-");
         cell[5] = bp_text_format("-");
@@ -210,7 +213,7 @@ static cJSON *json_operand(const struct bp_operand_info *o)
     bp_json_text(json, "dtype", bp_dtype_name(o->type->dtype));
     for (uint32_t a = 0; a < o->type->rank; a++)
         cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)o->type->shape[a]));
-    bp_json_text(json, "layout", show_layout(o->type));
+    bp_json_text(json, "layout", show_layout(o));
     bp_json_text(json, "memory", memory_names[o->memory]);
     cJSON_AddNumberToObject(json, "index", o->index);
     cJSON_AddNumberToObject(json, "offset", (double)o->offset);

@@ -7,8 +7,8 @@
 
 /* Text such as "f32 1x64x56x56"; the caller frees it. */
 char *show_type(const struct bp_view *type);
-/* "row-major", "channels-last" or "strided". */
-const char *show_layout(const struct bp_view *type);
+/* "row-major", "channels-last", "strided", or the name of a layout of the plugin. */
+const char *show_layout(const struct bp_operand_info *o);
 
 /* Describe a launch, and operand k of one. false: there is none, or the operand is absent. */
 bool show_launch(struct bp_program *program, uint32_t n, struct bp_launch_info *out);

@@ -26,6 +26,7 @@ HERE = os.path.join(BUILD, "tests", "compile")
 # Programs that are no test_pass_NAME on the cpu plugin: their names, and the folders of their plugins.
 PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
+CPU = ["plugins/cpu", "tests/plugins/blocked"]
 
 
 def chosen():
@@ -40,7 +41,7 @@ def chosen():
 
 def attempt(number, path, old, new, program):
     result = os.path.join(CORE.folder, str(number))
-    test, plugins = PROGRAMS.get(program, (f"test_pass_{program}", ["plugins/cpu"]))
+    test, plugins = PROGRAMS.get(program, (f"test_pass_{program}", CPU))
     subprocess.run([CORE.compiler(), *CORE.sanitizers(), CORE.broken(number, path, old, new),
                     os.path.join(HERE, f"{test}.p", f"{test}.c.o"), os.path.join(HERE, "libpass_kit.a"),
                     os.path.join(BUILD, "core", "libbackplane_parts.a"), "-Wl,--strip-debug", "-lcriterion", "-lltdl", "-lcjson", "-ldl", "-lm",

@@ -20,6 +20,7 @@ ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
 CALL, OTHER = "core/compile/engine_call.c", "core/compile/launch_other.c"
 CHECK, EDITS, EDITS_ORDER = "core/compile/rewrite_check.c", "core/compile/edits.c", "core/compile/edits_order.c"
+FORMAT, FORMAT_ROW = "core/compile/pass_format.c", "core/compile/format_row.c"
 
 PASSES = [
     # Patterns.
@@ -381,4 +382,21 @@ PASSES = [
     ("a call of another device ends the schedule", OTHER, "if (!device->is_inline || !device->host_visible) return false;", "if (step->fallback) return false;",
      "graph_only"),
     ("results stay on the fallback device", OTHER, "    if (status == BP_OK) foreign_copy_outputs(p, t, l->out);\n", "", "graph_only"),
+    # Layouts of the plugin.
+    ("values that nodes update are converted", FORMAT_ROW, "    if (!bp_ir_is_stable(f->ir, v)) return false;\n", "", "format"),
+    ("small convolutions are converted", FORMAT_ROW, "return flops >= LEAST_FLOPS ||", "return flops > 0 ||", "format"),
+    ("elementwise nodes convert their inputs", FORMAT_ROW, "if (!t->converts && !(is_frozen && want)) return false;", "(void)is_frozen;",
+     "format"),
+    ("types that the plugin refuses are in a layout", FORMAT_ROW, "&type->view, &bytes) == BP_OK);", "&type->view, &bytes) != BP_ERR_PLUGIN);",
+     "format"),
+    ("conversions need no row", FORMAT_ROW, "    bool can = false;", "    bool can = true;", "format"),
+    ("named kernels are replaced", FORMAT_ROW, "node->call.row->is_view || node->call.kernel ||", "node->call.row->is_view ||", "format"),
+    ("each reader has a copy", FORMAT, "    if (*out_copy != BP_NO_VALUE) return BP_OK;", "    if (*out_copy == v) return BP_OK;", "format"),
+    ("outputs stay in layouts", FORMAT, "        if (!bp_format_layout(f, v)) continue;\n        TRY(format_convert(f, v, 0, BP_NO_VALUE",
+     "        if (o < ir->n_output) continue;\n        TRY(format_convert(f, v, 0, BP_NO_VALUE", "format"),
+    ("constants are converted in each run", FORMAT, "return bp_fold_conversions(&c);", "(void)c;\n    return BP_OK;", "format"),
+    ("merged operators stay whole", FORMAT, "return !n_row && ir->node[n].made", "return n_row && ir->node[n].made", "format"),
+    ("a value has the bytes of its elements", LOWER, "        TRY(value_set_layout(l, l->schedule->value[l->number[v]]));\n",
+     "        (void)value_set_layout;\n", "format"),
+    ("files of programs have no layouts", SAVED_WRITE, ": 1u + s->ir->value[call->out[i]].type->view.layout);", ": 1u);", "format"),
 ]

@@ -323,6 +323,8 @@ struct bp_operand_info { /* output struct: set size before the call */
     uint64_t offset;   /* bytes from the beginning of the arena or the tensor */
     uint32_t in_place; /* 1: an output that lies over an input of the launch */
     uint32_t folded;   /* 1: a constant that the compiler computed */
+    const char *layout; /* the name of the plugin's layout that the tensor is in, or "": its strides
+                           describe it */
 };
 /* Describes operand number operand of a launch: its inputs, then its outputs. Fails as
  * bp_program_launch does. */
