@@ -335,7 +335,7 @@ static bool check_known(struct bp_load *load, const struct bp_engines *e)
             "the operators that its engine knows cannot be walked: expected known, n_known 1 to "
             "%d, known_stride %zu to %d, got %s, %zu, %zu; set known_stride to "
             "sizeof(struct bp_engine_op)",
-            MAX_ROWS, sizeof(struct bp_engine_op), MAX_TABLE, e->known ? "known" : "NULL",
+            MAX_ROWS, END(bp_engine_op, out_known), MAX_TABLE, e->known ? "known" : "NULL",
             e->n_known, e->known_stride);
     for (size_t i = 0; i < e->n_known; i++) {
         const struct bp_engine_op *op =

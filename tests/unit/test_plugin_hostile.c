@@ -186,7 +186,7 @@ static const struct kit_case cases[] = {
      "set size to sizeof the struct"},
     {"h_no_known", NULL, BP_ERR_PLUGIN,
      "{L}: the operators that its engine knows cannot be walked: expected known, n_known 1 to "
-     "1048576, known_stride 16 to 4096, got known, 0, 16; set known_stride to sizeof(struct "
+     "1048576, known_stride 16 to 4096, got known, 0, 48; set known_stride to sizeof(struct "
      "bp_engine_op)"},
     {"h_odd_known", NULL, BP_ERR_PLUGIN,
      "{L}: the operators that its engine knows cannot be walked: expected known, n_known 1 to "
