@@ -3,7 +3,7 @@
 #include "prepared.h"
 
 #include "../base/generator.h"
-#include "../compile/engine_call.h"
+#include "../plugin/engine_rows.h"
 #include "plan.h"
 #include "fallback.h"
 #include "kernel_layout.h"

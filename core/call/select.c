@@ -2,7 +2,7 @@
 /* select.c: selects the kernel row that runs a call: the one of highest priority that supports the
  * call. */
 #include "../base/activity.h"
-#include "../compile/engine_call.h"
+#include "../plugin/engine_rows.h"
 #include "../schema/op.h"
 #include "kernel_layout.h"
 

@@ -103,6 +103,8 @@ enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *en
                                     const uint32_t *nodes, uint32_t n,
                                     const struct bp_engine_blob *blob, struct bp_engine_group *to);
 
+/* ---- engine_info.c ---- */
+
 /* The flags for the program that is compiled: enum bp_engine_flags. */
 uint32_t bp_engine_flags_of(const struct bp_ir *ir);
 /* The same for a call. allow: as struct bp_prep has it. */
@@ -161,7 +163,7 @@ struct bp_engine_code {
     uint8_t hash[32];    /* of the group's graph */
     uint16_t *call_at; /* of a call: for each input and output of the graph its number in the lists
                           of the launch: owned; NULL: they are those lists */
-    struct bp_engine_code *next_call; /* of a call: in the list of its row (engine_call.h) */
+    struct bp_engine_code *next_call; /* of a call: in the list of its row (plugin/engine_rows.h) */
     struct bp_graph_copy *graph;      /* of a call: owned */
     uint32_t allow, refs;             /* of a call: what its program allows; plans that are this */
     struct bp_engine_code *variant;   /* of a call: the same for other values of attributes that a

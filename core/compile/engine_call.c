@@ -5,16 +5,12 @@
 
 #include "engine.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PRIORITY = -1000, /* kernels are better, where a device has both */
-    VARIANTS = 16     /* of a plan: others are destroyed, the oldest first */
+    VARIANTS = 16 /* of a plan: others are destroyed, the oldest first */
 };
-
-static _Thread_local char refusal[400];
 
 /* Finds the open device for which a call is prepared: it stays open until the call is. */
 static struct bp_device *call_device(const struct bp_plugin_entry *entry, uint32_t index)
@@ -162,18 +158,8 @@ static enum bp_status call_prepare(void *self, const struct bp_prep *prep, struc
     status = call_compile(row, device, prep, graph, &code, out);
     if (status == BP_OK) code_add(row, code);
     if (status == BP_OK || !is_refusal(status)) return status;
-    snprintf(refusal, sizeof refusal, "%s", bp_error_message());
+    bp_engine_call_refuse(bp_error_message());
     return BP_ERR_UNSUPPORTED;
-}
-
-bool bp_engine_call_is(const struct bp_kernel *row)
-{
-    return row->prepare == call_prepare;
-}
-
-const char *bp_engine_call_refusal(void)
-{
-    return refusal;
 }
 
 /* ---- launch ---- */
@@ -342,44 +328,10 @@ static enum bp_status call_launch(const struct bp_launch *l)
     return code_launch(l, l->plan);
 }
 
-/* ---- rows ---- */
-
-bool bp_engine_call_may_have(const struct bp_opdef *op)
+void bp_engine_calls_init(void)
 {
-    return !op->is_view && !op->updates && !op->random && !op->bound && !op->varies;
-}
+    static const struct bp_engine_calls calls = {call_prepare, call_plan_destroy, call_launch,
+                                                 variant_launch};
 
-static uint32_t call_least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-void bp_engine_call_row_init(struct bp_engine_call_row *row, struct bp_plugin_entry *entry,
-                             const struct bp_engine_op *known, const struct bp_opdef *op)
-{
-    const struct bp_opinfo *info = &op->info;
-
-    *row = (struct bp_engine_call_row){.entry = entry, .op = op};
-    pthread_mutex_init(&row->lock, NULL);
-    snprintf(row->name, sizeof row->name, "%.28s_engine_%.27s", entry->plugin.name, info->name);
-    row->kernel = (struct bp_kernel){
-        .op = info->name,
-        .name = row->name,
-        .flags = BP_KERNEL_NO_CAPTURE,
-        .priority = PRIORITY,
-        .attrs_size = call_least(known->attrs_size, info->attrs_size),
-        .in_known = (uint16_t)call_least(known->in_known, info->n_in),
-        .out_known = (uint16_t)call_least(known->out_known, info->n_out),
-        .launch = op->has_run ? variant_launch : call_launch,
-        .prepare = call_prepare,
-        .plan_destroy = call_plan_destroy,
-    };
-    for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
-        row->kernel.types[v] = known->types[v] ? known->types[v] & info->types[v] : info->types[v];
-}
-
-void bp_engine_call_rows_free(struct bp_engine_call_row *row, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) pthread_mutex_destroy(&row[i].lock);
-    free(row);
+    bp_engine_calls_set(&calls);
 }

@@ -434,7 +434,10 @@ static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
 
     *out_again = job->request.blob && atomic_load(&job->state) != JOB_LEFT;
     if (status == BP_OK) status = job_take(job, &code);
-    if (status == BP_OK) return call_make(ir, job, code, out_prepared);
+    if (status == BP_OK) {
+        *out_again = false;
+        return call_make(ir, job, code, out_prepared);
+    }
     *out_again = *out_again && status && status != BP_ERR_CANCELLED && status != BP_ERR_TIMEOUT;
     return status;
 }

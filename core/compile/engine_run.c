@@ -10,30 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Types are those of the values: the compiler has inferred them from the nodes of the group. */
-static enum bp_status engine_infer(struct bp_invocation *inv)
-{
-    (void)inv;
-    return BP_OK;
-}
-
-static const struct bp_port engine_in[] = {
-    {.name = "in", .kind = BP_PORT_VAR, .share = -1, .doc = "the values that the group reads"}};
-static const struct bp_port engine_out[] = {
-    {.name = "out", .kind = BP_PORT_VAROUT, .share = -1, .doc = "the results read elsewhere"}};
-
-struct bp_opdef bp_engine_row = {
-    .info = {.name = "engine",
-             .doc = "computes a group of nodes that an engine has compiled",
-             .in = engine_in,
-             .out = engine_out,
-             .n_in = 1,
-             .n_out = 1},
-    .infer = engine_infer,
-    .has_groups = true,
-    .varies = true,
-};
-
 static enum bp_status engine_launch(const struct bp_launch *l)
 {
     const struct bp_engine_context *context = l->plan;
@@ -104,16 +80,23 @@ void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *en
 
 /* ---- contexts ---- */
 
+/* Finds a context that no run uses, of a code whose lock is held. */
+static struct bp_engine_context *context_find_free(const struct bp_engine_code *code)
+{
+    struct bp_engine_context *context = code->context;
+
+    while (context && context->taken) context = context->next;
+    return context;
+}
+
 /* Finds a context for a run at a time, of which the lock is held. */
 static struct bp_engine_context *context_find(const struct bp_engine_code *code,
                                               const struct bp_timeline *timeline)
 {
     struct bp_engine_context *context = code->context;
 
-    if (code->device->is_inline)
-        while (context && context->taken) context = context->next;
-    else
-        while (context && context->timeline != timeline) context = context->next;
+    if (code->device->is_inline) return context_find_free(code);
+    while (context && context->timeline != timeline) context = context->next;
     return context;
 }
 
@@ -170,10 +153,8 @@ static struct bp_engine_context *call_context_find(const struct bp_engine_code *
 {
     struct bp_engine_context *context = code->context;
 
-    if (code->device->is_inline)
-        while (context && context->taken) context = context->next;
-    else
-        while (context && context->stream != stream) context = context->next;
+    if (code->device->is_inline) return context_find_free(code);
+    while (context && context->stream != stream) context = context->next;
     return context;
 }
 

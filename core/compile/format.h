@@ -28,10 +28,12 @@ static inline uint32_t bp_format_layout(const struct bp_format *f, uint32_t v)
     return f->ir->value[v].type->view.layout;
 }
 
+/* ---- format_row.c ---- */
+
 /* Returns the value itself or its copy that is in a layout; BP_NO_VALUE: there is none. */
 uint32_t bp_format_find(const struct bp_format *f, uint32_t v, uint32_t layout);
 
-/* format_row.c: chooses the row with layouts that runs a node; NULL: none, so that all its tensors
+/* Chooses the row with layouts that runs a node; NULL: none, so that all its tensors
  * are in strides. Fails if a plugin's function fails. */
 enum bp_status bp_format_choose(struct bp_format *f, uint32_t node,
                                 const struct bp_kernel **out_kernel);

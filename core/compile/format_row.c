@@ -32,6 +32,15 @@ struct format_trial {
     const struct bp_view *out[BP_FLAT_MAX];
 };
 
+uint32_t bp_format_find(const struct bp_format *f, uint32_t v, uint32_t layout)
+{
+    if (bp_format_layout(f, v) == layout) return v;
+    for (uint32_t i = v < f->room_first ? f->first[v] : BP_NO_VALUE; i != BP_NO_VALUE;
+         i = f->copy[i].next)
+        if (bp_format_layout(f, f->copy[i].is) == layout) return f->copy[i].is;
+    return BP_NO_VALUE;
+}
+
 /* Whether rows of the device convert a tensor. */
 static bool can_convert(const struct bp_format *f, const struct bp_view *from,
                         const struct bp_view *to)

@@ -16,15 +16,6 @@ static enum bp_status format_no_memory(void)
     return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
 }
 
-uint32_t bp_format_find(const struct bp_format *f, uint32_t v, uint32_t layout)
-{
-    if (bp_format_layout(f, v) == layout) return v;
-    for (uint32_t i = v < f->room_first ? f->first[v] : BP_NO_VALUE; i != BP_NO_VALUE;
-         i = f->copy[i].next)
-        if (bp_format_layout(f, f->copy[i].is) == layout) return f->copy[i].is;
-    return BP_NO_VALUE;
-}
-
 static enum bp_status format_room(struct bp_format *f)
 {
     uint32_t room = f->ir->room_value;

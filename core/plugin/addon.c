@@ -117,26 +117,15 @@ bool bp_addon_patterns(struct bp_load *load)
                      owner->plugin.name, before, BP_PLUGIN_PATTERNS, n);
 }
 
-static bool addons_resize(void *list, size_t count, size_t size)
-{
-    void *more = realloc(*(void **)list, count * size);
-
-    if (more) *(void **)list = more;
-    return more;
-}
-
 /* Adds an add-on and its rows to its owner. The reasons of rows stay the add-on's. */
 static bool addons_append(struct bp_plugin_entry *owner, struct bp_plugin_entry *addon)
 {
     uint32_t n = owner->n_kernel, more = addon->n_kernel;
-    size_t all = (size_t)n + more + 1; /* not 0, for which realloc may return NULL */
 
-    if (!addons_resize(&owner->kernel, all, sizeof *owner->kernel) ||
-        !addons_resize(&owner->kernel_row, all, sizeof *owner->kernel_row) ||
-        !addons_resize(&owner->kernel_reason, all, sizeof *owner->kernel_reason) ||
-        !addons_resize(&owner->kernel_layouts, all, sizeof *owner->kernel_layouts) ||
-        !addons_resize(&owner->kernel_from, all - owner->n_own, sizeof *owner->kernel_from) ||
-        !addons_resize(&owner->addon, owner->n_addon + 1, sizeof *owner->addon))
+    if (!bp_entry_resize_rows(owner, (size_t)n + more) ||
+        !bp_entry_resize(&owner->kernel_from, n + more - owner->n_own,
+                         sizeof *owner->kernel_from) ||
+        !bp_entry_resize(&owner->addon, owner->n_addon + 1, sizeof *owner->addon))
         return false;
     owner->addon[owner->n_addon++] = addon;
     for (uint32_t i = 0; i < more; i++) {

@@ -2,7 +2,7 @@
 /* entry.c: creates, publishes and destroys plugin entries, and stores the result of loading
  * them. */
 #include "../base/activity.h"
-#include "../compile/engine_call.h"
+#include "engine_rows.h"
 #include "loader.h"
 #include "patterns.h"
 #include <stdlib.h>
@@ -57,6 +57,29 @@ void bp_plugin_set_result(struct bp_plugin_entry *entry, struct bp_refusal *why)
     if (state == BP_PLUGIN_ABSENT) bp_core_log(entry->core, BP_LOG_INFO, "%s", entry->reason);
 }
 
+bool bp_entry_resize(void *list, size_t count, size_t size)
+{
+    void *more = realloc(*(void **)list, (count + 1) * size); /* not 0: realloc could return NULL */
+
+    if (more) *(void **)list = more;
+    return more;
+}
+
+bool bp_entry_resize_rows(struct bp_plugin_entry *entry, size_t count)
+{
+    return bp_entry_resize(&entry->kernel, count, sizeof *entry->kernel) &&
+           bp_entry_resize(&entry->kernel_row, count, sizeof *entry->kernel_row) &&
+           bp_entry_resize(&entry->kernel_reason, count, sizeof *entry->kernel_reason) &&
+           bp_entry_resize(&entry->kernel_layouts, count, sizeof *entry->kernel_layouts);
+}
+
+/* Frees rows without any plan left. */
+static void call_rows_free(struct bp_engine_call_row *row, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) pthread_mutex_destroy(&row[i].lock);
+    free(row);
+}
+
 void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
 {
     uint32_t own = entry->kernel_from ? entry->n_own : entry->n_kernel;
@@ -71,7 +94,7 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     free(entry->kernel_row);
     free(entry->kernel_best);
     free(entry->kernel);
-    bp_engine_call_rows_free(entry->call_row, entry->n_call_row);
+    call_rows_free(entry->call_row, entry->n_call_row);
     entry->kernel = NULL;
     entry->kernel_row = NULL;
     entry->kernel_best = NULL;

@@ -68,7 +68,7 @@ struct bp_plugin_entry {
     void *self;
     uint32_t n_device;
     bool graph_only; /* its devices have BP_DEVICE_GRAPH_ONLY */
-    struct bp_engine_call_row *call_row; /* compile/engine_call.h: rows that the core has made, the
+    struct bp_engine_call_row *call_row; /* engine_rows.h: rows that the core has made, the
                                             last of the plugin's own; n_call_row of them */
     uint32_t n_call_row;
 };

@@ -189,4 +189,9 @@ void bp_plugin_destroy_instance(struct bp_plugin_entry *entry);
 /* Frees the copies of the plugin's tables. */
 void bp_plugin_clear_tables(struct bp_plugin_entry *entry);
 
+/* entry.c: makes a list of an entry longer, or all lists that have a member for each kernel row.
+ * False: no memory; the lists are as before, or longer. New members are not initialized. */
+bool bp_entry_resize(void *list, size_t count, size_t size);
+bool bp_entry_resize_rows(struct bp_plugin_entry *entry, size_t count);
+
 #endif

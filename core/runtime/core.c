@@ -7,6 +7,7 @@
 #include "../base/generator.h"
 #include "../base/number.h"
 #include "../ccl/ccl_settings.h"
+#include "../compile/engine_call.h"
 #include "runtime.h"
 
 #include <errno.h>
@@ -247,6 +248,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     pthread_once(&seeded, core_seed);
     bp_opdefs_init();
     bp_plugin_rules_init();
+    bp_engine_calls_init();
     if (options) status = core_set_options(core, options);
     bp_core_read_log_level(core);
     bp_core_check_variables(core);

@@ -15,10 +15,10 @@ TEMPLATE, COMPARE, CONSTANT = "core/exec/template.c", "core/compile/template_com
 TEMPLATE_CALL = "core/compile/template_call.c"
 WANTED, WANTED_ATTRS, SWAP = "core/compile/plugin_match.c", "core/compile/plugin_attrs.c", "core/compile/pass_plugin.c"
 ACCEPTS, PATTERNS = "core/compile/plugin_accepts.c", "core/plugin/patterns.c"
-CLAIM, PARTITION, GROUP = "core/compile/engine_claim.c", "core/compile/engine_partition.c", "core/compile/engine_group.c"
+CLAIM, PARTITION, INFO = "core/compile/engine_claim.c", "core/compile/engine_partition.c", "core/compile/engine_info.c"
 ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
-CALL, OTHER = "core/compile/engine_call.c", "core/compile/launch_other.c"
+CALL, OTHER, CALL_ROWS = "core/compile/engine_call.c", "core/compile/launch_other.c", "core/plugin/engine_rows.c"
 CHECK, EDITS, EDITS_ORDER = "core/compile/rewrite_check.c", "core/compile/edits.c", "core/compile/edits_order.c"
 FORMAT, FORMAT_ROW = "core/compile/pass_format.c", "core/compile/format_row.c"
 
@@ -211,7 +211,7 @@ PASSES = [
      "if (!ir->value[bp_ir_same(ir, node->in[i])].constant) return false;", "fold"),
     ("outputs are folded", FOLD, "if (ir->value[ir->value[node->out[i]].root].returned ||", "if (", "fold"),
     ("results that are updated are folded", FOLD, "            !bp_ir_is_stable(ir, node->out[i]))", "            false)", "fold"),
-    ("results may have any size", FOLD, "return out <= in + GROWTH_MAX;", "(void)out, (void)in;\n    return true;", "fold"),
+    ("results may have any size", FOLD, "return converts || out <= in + GROWTH_MAX;", "(void)out, (void)in;\n    return converts || true;", "fold"),
     ("random nodes are folded", FOLD, "if (!bp_ir_is_pure(node) || node->kernel) return false;", "if (node->kernel) return false;", "fold"),
     ("pinned nodes are folded", FOLD, "if (!bp_ir_is_pure(node) || node->kernel) return false;", "if (!bp_ir_is_pure(node)) return false;", "fold"),
     ("constants with other attributes are shared", FOLD,
@@ -332,13 +332,13 @@ PASSES = [
     ("inner values may be inputs of a result", PATTERNS, "(!(c->p->made >> v & 1) || done >> v & 1)", "(done >> v & 1 || 1)", "plugin"),
     ("calls are shared for other constants", TEMPLATE_CALL, "if (p->bound && (p->constant", "if (0 && (p->constant", "template"),
     # Engines.
-    ("all claims allow fast math", GROUP, "ir->allow & BP_ALLOW_FAST_MATH ?", "true ?", "engine"),
-    ("no claim is for training", GROUP, "if (ir->value[v].updated) return flags | BP_ENGINE_TRAIN;", "", "engine"),
+    ("all claims allow fast math", INFO, "allow & BP_ALLOW_FAST_MATH ?", "true ?", "engine"),
+    ("no claim is for training", INFO, "if (ir->value[v].updated) return flags | BP_ENGINE_TRAIN;", "", "engine"),
     ("engines run nodes that they do not know", CLAIM, 'if (!known) return "the engine does not know the operator";',
      "if (!known) return NULL;", "engine"),
     ("engines run nodes that draw random numbers", CLAIM, 'if (node->flags & BP_DATA_RANDOM) return "it draws random numbers";', "", "engine"),
     ("engines use memory that the graph updates", CLAIM,
-     'if (uses_updated(ir, graph, node)) return "it uses memory that the graph updates";', "(void)uses_updated;", "engine"),
+     'if (ir && uses_updated(ir, graph, node)) return "it uses memory that the graph updates";', "(void)uses_updated;", "engine"),
     ("scores may be negative", CLAIM, "if (!(c->score[g] >= 0) || c->score[g] > 1e9)", "if (c->score[g] > 1e9)", "engine"),
     ("groups depend on each other", PARTITION, ": p->level[by] + 1;", ": p->level[by];", "engine"),
     ("views of outer memory are copied", PARTITION, "if (!group[n] || !is_outer_view(p, inside, n)) continue;",
@@ -369,7 +369,7 @@ PASSES = [
     ("equal calls are compiled again", CALL, "    if (code) code->refs++;\n", "    code = NULL;\n", "graph_only"),
     ("calls of other shapes share a plan", "core/compile/graph_data.c", "x->dtype != y->dtype || x->rank != y->rank || x->flags != y->flags ||\n"
      "            memcmp(x->shape, y->shape, x->rank * sizeof *x->shape)", "x->dtype != y->dtype || x->rank != y->rank", "graph_only"),
-    ("an engine never sees new attributes of a run", CALL, ".launch = op->has_run ? variant_launch : call_launch", ".launch = call_launch", "graph_only"),
+    ("an engine never sees new attributes of a run", CALL_ROWS, ".launch = op->has_run ? calls->launch_varied : calls->launch", ".launch = calls->launch", "graph_only"),
     ("all variants of a plan stay", CALL, "if (n <= VARIANTS || !oldest) return NULL;", "if (n) return NULL;", "graph_only"),
     ("run gets all tensors of a call", CALL, "if (code->n_in == prep->n_in && code->n_out == prep->n_out) return BP_OK;", "return BP_OK;", "graph_only"),
     ("runs of calls share a context", "core/compile/engine_run.c", "context = call_context_find(code, stream);", "context = code->context;", "graph_only"),
@@ -378,7 +378,7 @@ PASSES = [
     ("GRAPH_ONLY needs no engine", "core/runtime/open.c", "if (!(p->flags & BP_DEVICE_GRAPH_ONLY) != !entry->graph_only)", "if (0)", "graph_only"),
     ("the engine's reason is lost", "core/call/select.c", "        if (!why && bp_engine_call_is(row[i])) why = bp_engine_call_refusal();\n", "", "graph_only"),
     ("empty calls need an engine", CALL, "    if (call_is_empty(prep)) return BP_OK; /* without a plan */\n", "", "graph_only"),
-    ("engines get calls that update an input", CALL, "!op->updates && ", "", "graph_only"),
+    ("engines get calls that update an input", CALL_ROWS, "!op->updates && ", "", "graph_only"),
     ("a call of another device ends the schedule", OTHER, "if (!device->is_inline || !device->host_visible) return false;", "if (step->fallback) return false;",
      "graph_only"),
     ("results stay on the fallback device", OTHER, "    if (status == BP_OK) foreign_copy_outputs(p, t, l->out);\n", "", "graph_only"),
