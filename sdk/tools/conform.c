@@ -80,8 +80,8 @@ int bp_cmd_conform(int argc, char **argv)
     char self[PATH_MAX] = "", *here = NULL;
     const struct bp_option options[] = {
         {"suite", 0, BP_OPTION_TEXT, "S,..",
-         "only these suites: plugin, runtime, memory, kernel, gradient, ccl, pass, graph, "
-         "stress", &o.suites},
+         "of plugin, runtime, memory, kernel, gradient, ccl, pass, graph, stress",
+         &o.suites},
         {"filter", 0, BP_OPTION_TEXTS, "GLOB",
          "only cases whose id fits; !GLOB: only others; may be given again", &w.filters},
         {"shard", 0, BP_OPTION_TEXT, "I/N", "only part I of N", &w.shard},
