@@ -37,8 +37,11 @@ const struct bp_opinfo *build_op(const struct bp_want_node *node, uint32_t alter
     char name[128];
 
     for (const char *at = node->op; *at; at += strcspn(at, "|"), at += *at == '|') {
+        size_t length = strcspn(at, "|");
         const struct bp_opinfo *op;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "|"), at);
+        if (length >= sizeof name) continue;
+        memcpy(name, at, length);
+        name[length] = 0;
         op = bp_opinfo_find(name);
         if (!op) continue;
         found = op;
