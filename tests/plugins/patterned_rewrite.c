@@ -25,6 +25,7 @@ static enum bp_status rewrite_in_process(const struct bp_graph_data *graph,
     if (from) status = wire_get_edits(from, edits);
     if (from && pclose(from)) status = BP_ERR_DEVICE;
     unlink(path);
+    wire_free();
     return status;
 }
 

@@ -12,7 +12,7 @@
  * scale(x; f g). */
 enum bp_status rewrite_good(const struct bp_graph_data *graph, const struct bp_edits *edits);
 
-/* Writes a graph, and reads one: graph is filled with lists that are never freed. 0: the text is no
+/* Writes a graph, and reads one: the lists of graph are there until wire_free. 0: the text is no
  * graph. */
 void wire_put_graph(FILE *to, const struct bp_graph_data *graph);
 int wire_get_graph(FILE *from, struct bp_graph_data *graph);
@@ -21,5 +21,8 @@ int wire_get_graph(FILE *from, struct bp_graph_data *graph);
  * each. */
 enum bp_status wire_put_edit(void *to, const struct bp_edit *edit);
 enum bp_status wire_get_edits(FILE *from, const struct bp_edits *edits);
+
+/* Frees all that this thread has read. */
+void wire_free(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <backplane/attrs.h>
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,32 @@ enum {
     WORD = 128,
     RANK = 8
 };
+
+/* Memory of all that this thread has read, until wire_free. */
+struct kept {
+    struct kept *next;
+    max_align_t bytes[];
+};
+static _Thread_local struct kept *kept;
+
+static void *kept_calloc(size_t n, size_t size)
+{
+    struct kept *block = calloc(1, sizeof *block + n * size);
+
+    if (!block) return NULL;
+    block->next = kept;
+    kept = block;
+    return block->bytes;
+}
+
+void wire_free(void)
+{
+    while (kept) {
+        struct kept *next = kept->next;
+        free(kept);
+        kept = next;
+    }
+}
 
 static void put_list(FILE *to, const uint32_t *list, uint32_t n)
 {
@@ -26,7 +53,7 @@ static uint32_t *get_list(FILE *from, uint32_t *out_n)
     uint32_t *list;
 
     if (fscanf(from, "%" SCNu32, out_n) != 1 || *out_n > MOST) return NULL;
-    list = calloc(*out_n + 1u, sizeof *list);
+    list = kept_calloc(*out_n + 1u, sizeof *list);
     for (uint32_t i = 0; list && i < *out_n; i++)
         if (fscanf(from, "%" SCNu32, &list[i]) != 1) return NULL;
     return list;
@@ -74,7 +101,7 @@ void wire_put_graph(FILE *to, const struct bp_graph_data *g)
 
 static int get_value(FILE *from, struct bp_data_value *v)
 {
-    int64_t *shape = calloc(RANK, sizeof *shape);
+    int64_t *shape = kept_calloc(RANK, sizeof *shape);
 
     if (!shape ||
         fscanf(from, " value %u %u %u %u %u", &v->dtype, &v->flags, &v->node, &v->output,
@@ -89,8 +116,8 @@ static int get_value(FILE *from, struct bp_data_value *v)
 
 static int get_node(FILE *from, struct bp_data_node *node)
 {
-    char *op = calloc(1, WORD);
-    struct bp_opinfo *info = calloc(1, sizeof *info);
+    char *op = kept_calloc(1, WORD);
+    struct bp_opinfo *info = kept_calloc(1, sizeof *info);
     struct bp_attr *attr;
     double *number;
     uint32_t n;
@@ -100,10 +127,10 @@ static int get_node(FILE *from, struct bp_data_node *node)
     node->in = get_list(from, &node->n_in);
     node->out = get_list(from, &node->n_out);
     if (!node->in || !node->out || fscanf(from, "%u", &n) != 1 || n > 16) return 0;
-    attr = calloc(n + 1u, sizeof *attr);
-    number = calloc(n + 1u, sizeof *number);
+    attr = kept_calloc(n + 1u, sizeof *attr);
+    number = kept_calloc(n + 1u, sizeof *number);
     for (uint32_t i = 0; attr && number && i < n; i++) {
-        char *name = calloc(1, WORD);
+        char *name = kept_calloc(1, WORD);
         if (!name || fscanf(from, "%127s %la", name, &number[i]) != 2) return 0;
         attr[i] = (struct bp_attr){.name = name,
                                    .kind = BP_ATTR_F64,
@@ -127,8 +154,8 @@ int wire_get_graph(FILE *from, struct bp_graph_data *g)
     if (fscanf(from, "graph %zu %zu", &g->n_value, &g->n_node) != 2 || g->n_value > MOST ||
         g->n_node > MOST)
         return 0;
-    value = calloc(g->n_value + 1, sizeof *value);
-    node = calloc(g->n_node + 1, sizeof *node);
+    value = kept_calloc(g->n_value + 1, sizeof *value);
+    node = kept_calloc(g->n_node + 1, sizeof *node);
     for (size_t v = 0; v < g->n_value; v++)
         if (!value || !get_value(from, &value[v])) return 0;
     for (size_t n = 0; n < g->n_node; n++)

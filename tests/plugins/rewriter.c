@@ -6,9 +6,12 @@
 int main(void)
 {
     struct bp_graph_data graph;
+    int good;
     const struct bp_edits edits = {.size = sizeof edits, .ctx = stdout, .add = wire_put_edit};
 
-    if (!wire_get_graph(stdin, &graph) || rewrite_good(&graph, &edits)) return 1;
+    good = wire_get_graph(stdin, &graph) && !rewrite_good(&graph, &edits);
+    wire_free();
+    if (!good) return 1;
     puts("end");
     return fflush(stdout) != 0;
 }
