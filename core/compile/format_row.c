@@ -4,7 +4,7 @@
  *
  * A convolution or product with enough work takes its best row, which may need conversions of its
  * inputs. Any other node takes a row with layouts only if no tensor has to be converted for it when
- * the program runs. */
+ * the program runs. A node that names a row with layouts takes this row, whatever is converted. */
 #include "format.h"
 
 #include "../call/prepared.h"
@@ -26,6 +26,9 @@ struct format_trial {
     const struct bp_kernel *kernel;
     bool converts;  /* inputs may be converted when the program runs */
     bool reads_any; /* an input is in a layout already */
+    bool is_refused; /* the device declines the call, whose tensors are in the row's layouts */
+    bool is_output;  /* a tensor that cannot be in the row's layout: output or input `at` */
+    uint32_t at;
     struct bp_invocation *inv;
     struct bp_typed_view *type; /* of the inputs, then of the outputs: where they differ from those
                                    of the values */
@@ -146,19 +149,22 @@ static enum bp_status trial_run(struct format_trial *t, bool *out_takes)
     struct bp_choice choice;
     enum bp_status status;
 
-    *out_takes = t->reads_any = false;
+    *out_takes = t->reads_any = t->is_refused = false;
     bp_ir_invocation(t->f->ir, node, inv);
     inv->kernel = t->kernel->name;
     inv->whole = true; /* no message */
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (node->in[i] != BP_NO_VALUE && !trial_input(t, i)) return BP_OK;
-    for (uint32_t i = 0; i < node->n_out; i++)
-        if (!trial_output(t, i)) return BP_OK;
+    t->is_output = false;
+    for (t->at = 0; t->at < node->n_in; t->at++)
+        if (node->in[t->at] != BP_NO_VALUE && !trial_input(t, t->at)) return BP_OK;
+    t->is_output = true;
+    for (t->at = 0; t->at < node->n_out; t->at++)
+        if (!trial_output(t, t->at)) return BP_OK;
     if (!t->converts && !t->reads_any) return BP_OK;
     status = bp_select(inv, t->out, &choice);
     if (status == BP_OK) bp_choice_drop(t->f->ir->device, &choice);
     *out_takes = status == BP_OK;
-    return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED ? BP_OK : status;
+    t->is_refused = status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
+    return t->is_refused ? BP_OK : status;
 }
 
 /* Whether a node is a convolution or product for which tensors are converted. */
@@ -197,6 +203,42 @@ static enum bp_status choose_row(struct format_trial *t, const struct bp_kernel 
     return BP_OK;
 }
 
+/* Returns the failure of a node whose tensors cannot be in the layouts of its row. */
+static enum bp_status named_unfit(const struct format_trial *t)
+{
+    const char *op = t->node->call.row->info.name;
+
+    bp_error_write("%s: no kernel of %s takes this call: %s: %s %u cannot be converted %s its "
+                   "layout", op, t->f->ir->device->name, t->kernel->name,
+                   t->is_output ? "output" : "input", t->at, t->is_output ? "from" : "to");
+    bp_error_set_operator(op, 1);
+    return BP_ERR_NO_KERNEL;
+}
+
+/* Chooses the row that a node names. Rows without layouts are left to the lowering, and rows that
+ * this machine cannot run, for the message. */
+static enum bp_status choose_named(struct format_trial *t, const struct bp_kernel **row, uint32_t n,
+                                   const struct bp_kernel **out_kernel)
+{
+    const struct bp_plugin_entry *entry = t->f->ir->device->entry;
+    struct bp_choice choice;
+    bool takes;
+
+    while (n && strcmp(row[n - 1]->name, t->node->call.kernel)) n--;
+    if (!n || !bp_kernel_has_layouts(row[n - 1])) return BP_OK;
+    t->kernel = row[n - 1];
+    if (entry->kernel_reason[t->kernel - entry->kernel]) return BP_OK;
+    TRY(trial_run(t, &takes));
+    if (!takes && !t->is_refused) return named_unfit(t);
+    if (!takes) {
+        t->inv->whole = false; /* again, for the message */
+        TRY(bp_select(t->inv, t->out, &choice));
+        bp_choice_drop(t->f->ir->device, &choice);
+    }
+    *out_kernel = t->kernel;
+    return BP_OK;
+}
+
 enum bp_status bp_format_choose(struct bp_format *f, uint32_t n,
                                 const struct bp_kernel **out_kernel)
 {
@@ -208,13 +250,13 @@ enum bp_status bp_format_choose(struct bp_format *f, uint32_t n,
 
     *out_kernel = NULL;
     row = bp_select_rows(f->ir->device, node->call.row, &n_row);
-    if (!n_row || node->call.row->is_view || node->call.kernel || !bp_ir_is_pure(&node->call))
-        return BP_OK;
-    t.converts = has_work(f, &node->call);
+    if (!n_row || node->call.row->is_view || !bp_ir_is_pure(&node->call)) return BP_OK;
+    t.converts = node->call.kernel || has_work(f, &node->call);
     t.inv = malloc(sizeof *t.inv);
     t.type = malloc((node->call.n_in + node->call.n_out + 1) * sizeof *t.type);
-    status = t.inv && t.type ? choose_row(&t, row, n_row, out_kernel)
-                             : bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    if (!t.inv || !t.type) status = bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+    else if (node->call.kernel) status = choose_named(&t, row, n_row, out_kernel);
+    else status = choose_row(&t, row, n_row, out_kernel);
     free(t.inv);
     free(t.type);
     return status;

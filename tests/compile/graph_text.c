@@ -417,9 +417,8 @@ static struct bp_tensor *read_call(struct text_graph *g, const char *text, size_
 {
     struct text_call c = {0};
     struct bp_tensor *y;
-    size_t first = strcspn(text, "|(");
-    const char *kernel;
-    char name[48];
+    size_t first = strcspn(text, "|(@"), at = strcspn(text, "@");
+    char name[48], kernel[64] = "";
 
     y = g->apart ? NULL : text_lookup(g, text, (size_t)(call_end(text) - text));
     if (y) {
@@ -446,8 +445,9 @@ static struct bp_tensor *read_call(struct text_graph *g, const char *text, size_
         c.in[0] = c.in[1];
         c.in[1] = left;
     }
-    kernel = text_edits(g, TEXT_PIN) ? "no_such_kernel" : NULL;
-    y = call_record(g, &c, kernel);
+    if (at < length) snprintf(kernel, sizeof kernel, "%.*s", (int)(length - at - 1), text + at + 1);
+    if (text_edits(g, TEXT_PIN)) strcpy(kernel, "no_such_kernel");
+    y = call_record(g, &c, *kernel ? kernel : NULL);
     if (!y) return NULL;
     text_keep(g, text, (size_t)(g->at - text), y);
     call_edit(g, y);
@@ -467,7 +467,7 @@ static struct bp_tensor *read_term(struct text_graph *g)
     if (isdigit((unsigned char)*text) || *text == '-' || !strncmp(text, "inf", 3) ||
         !strncmp(text, "nan", 3))
         return read_number(g);
-    while (is_word(*g->at)) g->at++;
+    while (is_word(*g->at) || *g->at == '@') g->at++;
     length = (size_t)(g->at - text);
     cr_assert(length, "no name at '%s'", text);
     if (*g->at == '(') return read_call(g, text, length);

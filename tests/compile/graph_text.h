@@ -11,7 +11,7 @@
  * frozen constant, with "~" a constant that is not frozen. Behind a name or a number may stand its
  * dtype (":i64") and its shape; "_" is an absent operand. A number is a frozen constant whose
  * elements all equal it. Behind a semicolon stand attributes; "_" joins the values of a list. Of
- * operators that "|" separates, the first one is called. */
+ * operators that "|" separates, the first one is called. `relu@cpu_relu(x)` names a kernel row. */
 #ifndef BP_TEST_GRAPH_TEXT_H
 #define BP_TEST_GRAPH_TEXT_H
 

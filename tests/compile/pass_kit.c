@@ -167,12 +167,12 @@ static double unit_of(uint32_t dtype)
 }
 
 static void compare_output(struct text_graph *g, uint32_t o, struct bp_tensor *got,
-                           struct bp_tensor *expected, double terms)
+                           struct text_graph *of, struct bp_tensor *expected, double terms)
 {
     int64_t n, n_expected;
     uint32_t dtype, dtype_expected;
     double *a = read_doubles(g, got, &n, &dtype);
-    double *b = read_doubles(g, expected, &n_expected, &dtype_expected);
+    double *b = read_doubles(of, expected, &n_expected, &dtype_expected);
 
     cr_assert(n == n_expected && dtype == dtype_expected);
     for (int64_t i = 0; i < n; i++) {
@@ -187,6 +187,11 @@ static void compare_output(struct text_graph *g, uint32_t o, struct bp_tensor *g
 
 void pass_check_values(struct text_graph *g, double terms)
 {
+    pass_check_values_of(g, g, terms);
+}
+
+void pass_check_values_of(struct text_graph *g, struct text_graph *of, double terms)
+{
     struct bp_program_info info = {.size = sizeof info};
     struct bp_tensor *got[TEXT_OUTPUTS] = {NULL}, *expected[TEXT_OUTPUTS] = {NULL};
     struct bp_program *program;
@@ -195,9 +200,9 @@ void pass_check_values(struct text_graph *g, double terms)
     OK(bp_program_run(program, g->f.stream, g->in, g->n_in, got, g->n_output));
     OK(bp_program_get_info(program, &info));
     cr_assert_eq(info.compiled, 1, "not compiled: %s", info.not_compiled);
-    OK(bp_graph_run(g->graph, g->f.stream, g->in, g->n_in, expected, g->n_output));
+    OK(bp_graph_run(of->graph, of->f.stream, of->in, of->n_in, expected, of->n_output));
     for (uint32_t o = 0; o < g->n_output; o++) {
-        compare_output(g, o, got[o], expected[o], terms);
+        compare_output(g, o, got[o], of, expected[o], terms);
         bp_tensor_destroy(got[o]);
         bp_tensor_destroy(expected[o]);
     }

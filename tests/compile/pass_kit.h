@@ -50,6 +50,8 @@ bool pass_has(const char *ops, const char *op);
  * element may differ by `terms` roundings of its dtype, of numbers of magnitude 1 or its own: at
  * least the sum of the magnitudes of the terms that are added for it. */
 void pass_check_values(struct text_graph *g, double terms);
+/* The same, compared with a run node by node of another graph. */
+void pass_check_values_of(struct text_graph *g, struct text_graph *of, double terms);
 
 /* Writes the operators of a schedule's launches in their order, with spaces between. */
 void pass_list_launches(const struct bp_schedule *s, char *text, size_t size);

@@ -151,10 +151,86 @@ Test(format, strided_images_are_converted)
                 "to_c8 conv from_c8", format_terms);
 }
 
-/* A call that names its kernel row keeps the strides that the row takes. */
+/* A call that names a kernel row of strides, or none of the device, keeps its strides. */
 Test(format, pinned_rows_stay)
 {
     pass_expect_pin_kept(CONV(X), bp_pass_format, 1);
+}
+
+/* A call that names a row with layouts takes it, whatever its work; the others are where they would
+ * be without it. */
+static const struct format_case named[] = {
+    {"relu@blocked_relu(" X ")", "to_c8 relu from_c8"},
+    {"add@blocked_add(" X ", y[1,16,16,16])", "to_c8 to_c8 add from_c8"},
+    {"add@blocked_add(" X ", x)", "to_c8 add from_c8"},
+    {"conv@blocked_conv(x[1,16,4,4], w![8,16,3,3], _)", "to_c8 conv from_c8"},
+    {"matmul@blocked_matmul(x[8,8], w![8,8])", "matmul"},
+    {"matmul@blocked_matmul(x[8,8], w~[8,8])", "to_n8 matmul"},
+    {"relu@blocked_relu(relu@blocked_relu(" X "))", "to_c8 relu relu from_c8"},
+    {"tanh(relu@blocked_relu(neg(" X ")))", "- to_c8 relu from_c8 -"},
+    {"relu@blocked_relu(transpose(x[1,16,16,16]; perm=0_1_3_2))", "to_c8 relu from_c8"},
+    {"relu@cpu_relu(" CONV(X) ")", "to_c8 conv from_c8 -"},
+    /* conversions, and back */
+    {"assign@blocked_to_c8(" X ")", "to_c8 from_c8"},
+    {"assign@blocked_from_c8(" X ")", "to_c8 from_c8"},
+    {"assign@blocked_to_n8(x[3,9])", "to_n8 from_n8"},
+};
+
+/* Copies a text without the names of rows. */
+static void copy_unnamed(const char *text, char *out)
+{
+    for (; *text; text++)
+        if (*text == '@') text += strcspn(text, "(") - 1;
+        else *out++ = *text;
+    *out = 0;
+}
+
+Test(format, named_rows_with_layouts_are_taken)
+{
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        struct text_graph g = text_begin(), unnamed = text_begin();
+        char text[512];
+        cr_assert(strlen(named[i].text) < sizeof text);
+        copy_unnamed(named[i].text, text);
+        expect_rows(named[i].text, named[i].rows, 0);
+        text_record(&g, named[i].text);
+        text_record(&unnamed, text);
+        pass_check_values_of(&g, &unnamed, format_terms);
+        text_finish(&unnamed);
+        text_finish(&g);
+    }
+}
+
+static void expect_row_fails(const char *text, const char *why)
+{
+    struct text_graph g = text_begin();
+    struct bp_schedule *s;
+
+    text_record(&g, text);
+    FAILS(BP_ERR_NO_KERNEL, why, bp_compile(g.graph, g.f.device, &s));
+    text_finish(&g);
+}
+
+Test(format, named_rows_that_cannot_run_fail)
+{
+    expect_row_fails("relu@blocked_relu(x[1,3,4,4])",
+                   "blocked_relu: input 0 cannot be converted to its layout");
+    expect_row_fails("relu@blocked_relu(x[0,8,4,4])", "input 0 cannot be converted to its layout");
+    expect_row_fails("relu@blocked_relu(x:f64[1,8,4,4])", "blocked_relu: ");
+    expect_row_fails("conv@blocked_conv(x[1,16,4,4], w![3,16,3,3], _)",
+                   "blocked_conv: output 0 cannot be converted from its layout");
+    expect_row_fails("matmul@blocked_matmul(x[8,8], w![8,8]; transpose_a=1)",
+                   "blocked_matmul: does not take this configuration");
+    expect_row_fails("add@blocked_add(" X ", y[16,1,1])", "blocked_add: ");
+    setenv("BP_BLOCKED", "unconverted", 1);
+    expect_row_fails("relu@blocked_relu(" X ")", "input 0 cannot be converted to its layout");
+    setenv("BP_BLOCKED", "lost", 1);
+    expect_row_fails("relu@blocked_relu(" X ")",
+                   "no row of assign that this machine can run converts from layout c8");
+    setenv("BP_PASSES", "-format", 1);
+    unsetenv("BP_BLOCKED");
+    expect_row_fails("relu@blocked_relu(" X ")", "blocked_relu: takes tensors in other layouts");
+    unsetenv("BP_PASSES");
 }
 
 Test(format, leaves_out_by_setting)
