@@ -94,6 +94,7 @@ static void add_roundtrips(struct list *list)
 struct into {
     struct list *list;
     int row;
+    bool in_programs; /* the row has layouts of the plugin, so that only programs use it */
     uint64_t lacking; /* dtypes for which the list already has a note about missing rows */
 };
 
@@ -154,13 +155,22 @@ uint64_t list_number_id(const struct list *list, char *id)
     return hash;
 }
 
+/* Whether a call in a program can be as the case is. The program has no memory of the app for its
+ * results, and no attributes that are tensors. */
+static bool may_be_node(const struct kernel_case *made)
+{
+    return !made->large && !made->in_place && !made->host && !made->given &&
+           made->out <= LAYOUT_OFFSET;
+}
+
 static void add_kernel(void *ctx, struct kernel_case *made)
 {
     struct into *into = ctx;
     struct listed *l;
     uint64_t hash;
 
-    if (is_lacking(into, made)) {
+    made->in_program = into->in_programs;
+    if (made->in_program ? !may_be_node(made) : is_lacking(into, made)) {
         free(made);
         return;
     }
@@ -178,6 +188,7 @@ void list_add_dtypes(struct case_builder *builder, const struct bp_opinfo *op,
 {
     if (variable == 4) {
         builder->op->cases(builder);
+        if (builder->has_layouts) case_blocks(builder);
         return;
     }
     for (uint32_t t = 0; t < 64; t++) {
@@ -264,10 +275,11 @@ void list_row_types(const struct bp_opinfo *op, const struct bp_kernel_info *inf
 static void add_row(struct list *list, const struct bp_kernel_info *info,
                     const struct bp_opinfo *op, int row)
 {
-    struct into into = {.list = list, .row = row};
+    struct into into = {.list = list, .row = row, .in_programs = *info->layouts};
     struct case_builder builder = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
+                               .has_layouts = *info->layouts,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
                                .seed = list->fixture->seed,
@@ -278,7 +290,7 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
 
     list_row_types(op, info, types);
     if (types[0]) list_add_dtypes(&builder, op, types, 0);
-    add_twice(list, first);
+    if (!into.in_programs) add_twice(list, first);
 }
 
 /* Adds a note for a kernel row that this core does not use: skipped, or failed if no core could use
@@ -339,7 +351,8 @@ static void add_others(struct list *list)
         /* An operator whose rows cannot run is run as if it had none. */
         const struct bp_opinfo *op = bp_opinfo_find(list->row[r].op);
         bool without = op && (needs_no_row(op) || op->flags & BP_OP_EXPAND);
-        if (list->row[r].usable || !without) has[n++] = list->row[r].op;
+        bool calls = list->row[r].usable && !list->row[r].in_programs;
+        if (calls || !without) has[n++] = list->row[r].op;
     }
     qsort(has, n, sizeof *has, compare_names);
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
@@ -394,18 +407,19 @@ static void add_rows(struct list *list)
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
+        bool usable;
         if (bp_device_kernel(list->fixture->device, i, &info)) continue;
         if (strchr(info.op, '.')) { /* DOMAIN.NAME */
             add_own(list, i, &info);
             continue;
         }
-        list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
+        usable = !*info.reason || *info.layouts;
+        list->row[list->n_row] = (struct list_row){info.name, info.op, usable, *info.layouts};
         op = bp_opinfo_find(info.op);
         list->n_row++;
         /* A row may name its operator by an alias; ids use the operator's name. */
-        if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op))
-            continue;
-        if (*info.reason) add_unused(list, &info);
+        if (!list_unit_begin(list, SUITE_KERNEL, op && usable ? op->name : info.op)) continue;
+        if (!usable) add_unused(list, &info);
         else if (op && conform_op(op->name)) add_row(list, &info, op, (int)list->n_row - 1);
     }
     add_others(list);

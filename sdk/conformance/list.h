@@ -32,6 +32,7 @@ struct listed {
 struct list_row {
     const char *name, *op;
     bool usable;
+    bool in_programs; /* only programs use it: it has layouts of the plugin */
 };
 
 struct list {

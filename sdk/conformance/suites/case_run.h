@@ -101,6 +101,13 @@ bool run_bound(struct run *r, enum bp_status *out_status);
 bool run_update(struct run *r, enum bp_status *out_status);
 bool run_view(struct run *r, enum bp_status *out_status);
 
+/* Called when the row declines the configuration: another row must then compute it correctly. The
+ * case is skipped with the reason. */
+void run_other(struct run *r, const char *refusal);
+
+/* In kernel_program.c: runs the case as a program of one node. */
+void run_in_program(struct run *r);
+
 /* In kernel_prepared.c: tests the call as a prepared call: each RUN attribute with a second value,
  * and, for an operator with a decomposition, the steps. */
 void case_run_prepared(struct run *r);

@@ -2,7 +2,8 @@
 /* kernel.c: runs a kernel case. The call names the kernel row; it runs once into a tensor between
  * guard bytes and once into a tensor that the core creates, and both results are compared with the
  * reference. Operators with other kinds of outputs are in kernel_other.c, prepared calls in
- * kernel_prepared.c, cases that run more than once in kernel_many.c and kernel_twice.c. */
+ * kernel_prepared.c, rows that only programs use in kernel_program.c, cases that run more than once
+ * in kernel_many.c and kernel_twice.c. */
 #include "case_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -380,8 +381,7 @@ static void run_over(struct run *r, enum bp_status *out_status)
         run_judge(r, r->data[0], "");
 }
 
-/* Called when the row declines the configuration: another row must then compute it correctly. */
-static void run_other(struct run *r, const char *refusal)
+void run_other(struct run *r, const char *refusal)
 {
     struct bp_tensor *over = r->made->in_place ? run_shared_input(r)->tensor : NULL, *out = over;
     enum bp_status status;
@@ -478,6 +478,10 @@ static void run_case(struct run *r)
 
     if (r->made->decompose) {
         run_expanded(r);
+        return;
+    }
+    if (r->made->in_program) {
+        run_in_program(r);
         return;
     }
     if (kernel_case_excess(r->made)) {

@@ -96,6 +96,8 @@ struct kernel_case {
     bool thin;     /* for a case with `real`: it consists of products of one row or column, or of a
                       depthwise convolution along one axis, which rows for special forms may
                       decline at any size (case_real_thin) */
+    bool in_program; /* the row takes tensors in layouts of the plugin: runs in a program that
+                        converts them */
     bool decompose;   /* runs as the decomposition of the operator, whatever kernel rows the device
                          has */
     const char *via; /* for `decompose`: the row, of an operator of the decomposition, that must
@@ -147,6 +149,7 @@ struct case_builder {
     uint32_t dtype[4];
     bool gradients;       /* for the suite `gradient`: all floats are f64, and cases that are not
                              marked are dropped */
+    bool has_layouts;     /* the row takes tensors in layouts of the plugin */
     uint64_t seed;        /* for randomly drawn extents */
     const void *defaults; /* of the operator's attributes; NULL: the operator has none */
     size_t attrs_size;
@@ -221,6 +224,11 @@ enum {
  * weights. For floats only. */
 void case_real(const struct case_builder *builder, struct kernel_case *made, int from,
                const char *variant);
+
+/* Adds cases for a row with layouts of the plugin: if its operator takes any shapes, images and
+ * matrices whose channels and columns fill a block of 8 or 16, or end beside one, and empty
+ * ones. */
+void case_blocks(const struct case_builder *builder);
 
 /* As case_real, for products of one row or column and depthwise convolutions along one axis: no row
  * is required to run them. */
