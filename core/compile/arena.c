@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
-enum { ARENA_ALIGNMENT = 64 };
+enum {
+    ARENA_ALIGNMENT = 64,
+    GUARD = 64 /* bytes behind each value, if they are checked */
+};
 /* The most bytes of a value, and of the arena, so that sums do not wrap. */
 static const uint64_t max_bytes = UINT64_MAX / 4;
 
@@ -168,7 +171,9 @@ static enum bp_status plan_launch(struct bp_schedule *s, const struct events *e,
         struct bp_scheduled_value *value = s->value[v];
         if (value->bytes > max_bytes || a->end > max_bytes)
             return bp_error(BP_ERR_UNSUPPORTED, "its values have more than 2^62 bytes");
-        value->bytes = round_up(value->bytes, ARENA_ALIGNMENT);
+        if (s->has_guards) value->guard = value->bytes;
+        value->bytes = round_up(value->bytes + (s->has_guards ? GUARD : 0), ARENA_ALIGNMENT);
+        if (s->has_guards) value->guard = value->bytes - value->guard;
         if (value->alignment < ARENA_ALIGNMENT) value->alignment = ARENA_ALIGNMENT;
         if (value->alignment < s->device->alignment) value->alignment = s->device->alignment;
         if (s->alignment < value->alignment) s->alignment = value->alignment;
@@ -187,6 +192,7 @@ enum bp_status bp_schedule_plan_memory(struct bp_schedule *s)
     enum bp_status status;
 
     find_lifetimes(s);
+    s->has_guards = bp_guards_wanted(s->device);
     s->alignment = ARENA_ALIGNMENT;
     TRY(events_init(s, &e));
     status = BP_OK;

@@ -42,8 +42,7 @@ static enum bp_status context_allocate(const struct bp_schedule *s, struct bp_sc
     c->result = context_array(s->n_result, sizeof *c->result);
     if (!c->view || !c->launch || !c->list || !c->patch || !c->result)
         return bp_error(BP_ERR_MEMORY, "no host memory for a run of a program");
-    c->fills_arena = s->arena && s->device->is_inline && s->device->host_visible &&
-                     bp_compile_checks("arena");
+    c->fills_arena = s->arena && bp_guards_wanted(s->device);
     return BP_OK;
 }
 

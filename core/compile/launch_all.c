@@ -125,12 +125,14 @@ static enum bp_status launch_all_here(const struct bp_schedule *s, struct bp_sch
         if (__builtin_expect(atomic_load_explicit(&timeline->cancelled, memory_order_relaxed), 0))
             return launch_cancelled(s, from, timeline);
         l->tag = number;
+        if (__builtin_expect(c->fills_arena, 0)) bp_guards_fill(s, c, n);
         if (__builtin_expect(watch->watcher != NULL, 0))
             status = launch_watched(s, n, l, timeline, watch);
         else
             status = launch_one(s, from, l, timeline);
         if (__builtin_expect(status != BP_OK || timeline->fault != 0, 0))
             return launch_explain(s, from, timeline, status);
+        if (__builtin_expect(c->fills_arena, 0)) TRY(bp_guards_check(s, c, n));
     }
     return BP_OK;
 }

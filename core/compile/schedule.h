@@ -36,6 +36,7 @@ struct bp_scheduled_value {
     uint64_t bytes, alignment;
     uint32_t first, last;       /* the launches that write it first and use it last */
     uint64_t at;                /* its offset in the arena */
+    uint64_t guard;             /* the last of its bytes in the arena, which nothing may write */
     bool written;               /* an input or constant that launches update */
     bool is_joined;             /* concats read slices of it, also after others have been read */
 };
@@ -73,6 +74,7 @@ struct bp_schedule {
     uint32_t n_result, n_update, n_constant;
     uint64_t arena, alignment; /* of the arena: bytes, and the alignment of its first byte */
     uint64_t unplanned;        /* bytes of all values in the arena, if none shared memory */
+    bool has_guards;           /* values in the arena have bytes behind them that are checked */
 
     pthread_mutex_t lock; /* guards the following */
     struct bp_users users; /* the last work on each stream that is not inline */
@@ -116,7 +118,8 @@ struct bp_schedule_context {
     struct bp_buffer *arena; /* a reference, or NULL: no value lies in it, or no run has it */
     struct bp_address placed; /* the arena that the views have addresses of */
     bool is_placed;
-    bool fills_arena;        /* before each run, with bytes that are NaN in every float dtype */
+    bool fills_arena;        /* before each run, with bytes that are NaN in every float dtype; and
+                                guards.c checks the bytes behind values */
     struct bp_timeline *timeline; /* of the stream that the launches are for */
     void *stream;                 /* the plugin's; a later stream may get the same timeline */
     struct bp_view *view;         /* of each value */
@@ -143,6 +146,16 @@ bool bp_context_free_idle(struct bp_schedule *schedule);
 /* Sets the addresses of the run: of the inputs, of context->result, and the stream. */
 void bp_context_bind(const struct bp_schedule *schedule, struct bp_schedule_context *context,
                      struct bp_timeline *timeline, struct bp_tensor *const *in);
+
+/* guards.c, for BP_VALIDATE=arena on a device whose memory the host reaches when a launch has
+ * returned: fills the bytes behind the outputs and the workspace of launch n, and checks after the
+ * launch that they are unchanged. The values have such bytes if bp_guards_wanted when the program
+ * was compiled. */
+bool bp_guards_wanted(const struct bp_device *device);
+void bp_guards_fill(const struct bp_schedule *schedule, const struct bp_schedule_context *context,
+                    uint32_t n);
+enum bp_status bp_guards_check(const struct bp_schedule *schedule,
+                               const struct bp_schedule_context *context, uint32_t n);
 
 /* A function of the app that sees each launch of a run; watcher NULL: none. */
 struct bp_schedule_watch {
