@@ -25,6 +25,7 @@ CORE = Core(ROOT, BUILD, "libbackplane.so", ("compile", "pass_mutants"))
 HERE = os.path.join(BUILD, "tests", "compile")
 # Programs that are no test_pass_NAME on the cpu plugin: their names, and the folders of their plugins.
 PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
+            "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"]),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 

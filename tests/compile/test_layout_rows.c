@@ -95,6 +95,26 @@ Test(layout_rows, layouts_that_cannot_be_walked)
     bp_core_destroy(core);
 }
 
+/* BP_VALIDATE=arena finds the kernel that writes more bytes than the plugin has stated. */
+Test(layout_rows, a_layout_with_too_few_bytes)
+{
+    struct bp_tensor *y = NULL;
+    struct bp_program *program;
+    struct text_graph g;
+
+    setenv("BP_BLOCKED", "small", 1);
+    setenv("BP_VALIDATE", "arena", 1);
+    g = text_begin();
+    text_record(&g, "relu@blocked_relu(x[2,17,3,2])");
+    OK(bp_program_create(g.graph, g.f.device, &program));
+    FAILS(BP_ERR_PLUGIN,
+          "blocked_to_c8 wrote behind output 0, which has 816 bytes in layout c8: byte ",
+          bp_program_run(program, g.f.stream, g.in, g.n_in, &y, 1));
+    bp_program_destroy(program);
+    text_finish(&g);
+    unsetenv("BP_BLOCKED");
+}
+
 /* Calls of an app never run on a row with layouts, also if they name it. */
 Test(layout_rows, only_programs_run_them)
 {

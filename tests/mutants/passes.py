@@ -392,6 +392,8 @@ PASSES = [
     ("conversions need no row", FORMAT_ROW, "    bool can = false;", "    bool can = true;", "format"),
     ("named kernels are replaced", FORMAT_ROW, "else if (node->call.kernel) status = choose_named(", "else if (n_row > 1000) status = choose_named(", "format"),
     ("named rows need work", FORMAT_ROW, "t.converts = node->call.kernel || has_work(", "t.converts = has_work(", "format"),
+    ("bytes behind values are not checked", "core/compile/launch_all.c", "if (__builtin_expect(c->fills_arena, 0)) TRY(bp_guards_check(s, c, n));", "",
+     "layout_rows"),
     ("each reader has a copy", FORMAT, "    if (*out_copy != BP_NO_VALUE) return BP_OK;", "    if (*out_copy == v) return BP_OK;", "format"),
     ("outputs stay in layouts", FORMAT, "        if (!bp_format_layout(f, v)) continue;\n        TRY(format_convert(f, v, 0, BP_NO_VALUE",
      "        if (o < ir->n_output) continue;\n        TRY(format_convert(f, v, 0, BP_NO_VALUE", "format"),

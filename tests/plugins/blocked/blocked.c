@@ -2,11 +2,17 @@
 /* blocked.c: wraps the cpu plugin as a device with two layouts of its own and kernels that compute
  * in them (blocked_rows.c). It has no rows of fused operators.
  *
- * Words in BP_BLOCKED spoil one thing: "number" (a row names a layout that does not exist), "twin"
- * (two layouts have one name), "nameless", "sizeless" (a layout has no function), "lost" (c8 cannot
- * be converted to strides), "cross" (a row converts from one layout to the other), "narrow" (a row
- * of a view operator has a layout), "stride" (the layouts cannot be walked), "unconverted" (the row
- * that converts to c8 accepts nothing). */
+ * Words in BP_BLOCKED spoil one thing: "number" (a row names a layout that does not exist),
+ * "twin" (two layouts have one name), "nameless", "sizeless" (a layout has no function), "lost"
+ * (c8 cannot be converted to strides), "cross" (a row converts from one layout to the other),
+ * "narrow" (a row of a view operator has a layout), "stride" (the layouts cannot be walked),
+ * "unconverted" (the row that converts to c8 accepts nothing). Of computations: "padding" (a
+ * conversion leaves padding as it is, and the convolution reads it), "channels" (elementwise
+ * rows have no padding), "small" (an image has too few bytes), "tail" (a conversion forgets the
+ * last block), "f64" (rows claim f64 and compute f32), "order" (conversions mirror blocks, which
+ * other rows do not), "dense" (a conversion takes all tensors for row-major), "nan" (relu loses
+ * NaN), "zero" (a conversion loses the sign of zeros), "sign" (a conversion changes the sign of
+ * NaN). */
 #include "blocked.h"
 
 #include <backplane/plugin.h>

@@ -5,6 +5,7 @@
 
 #include <backplane/attrs.h>
 
+#include <math.h>
 #include <string.h>
 
 /* Callbacks have parameters that not all of them need. */
@@ -25,11 +26,13 @@ static int64_t count_blocks(int64_t n)
 static enum bp_status c8_bytes(void *self, uint32_t device, const struct bp_view *v,
                                uint64_t *out_bytes)
 {
-    if (v->dtype != BP_F32 || v->rank != 4) return BP_ERR_UNSUPPORTED;
-    if (v->shape[1] < LEAST_CHANNELS) return BP_ERR_UNSUPPORTED;
-    *out_bytes = (uint64_t)(v->shape[0] * count_blocks(v->shape[1]) * BLOCK * v->shape[2] *
-                            v->shape[3]) *
-                 sizeof(float);
+    uint64_t size = v->dtype == BP_F64 ? sizeof(double) : sizeof(float);
+    int64_t channels = count_blocks(v->shape[1]) * BLOCK;
+
+    if (v->dtype != BP_F32 && !(v->dtype == BP_F64 && blocked_is("f64"))) return BP_ERR_UNSUPPORTED;
+    if (v->rank != 4 || v->shape[1] < LEAST_CHANNELS) return BP_ERR_UNSUPPORTED;
+    if (blocked_is("small")) channels = v->shape[1];
+    *out_bytes = (uint64_t)(v->shape[0] * channels * v->shape[2] * v->shape[3]) * size;
     return BP_OK;
 }
 
@@ -81,19 +84,52 @@ static int64_t element_place(const struct bp_view *v, const int64_t *i)
     return v->layout == BLOCKED_N8 ? n8_at(v, i[0], i[1]) : strided_at(v, i);
 }
 
+/* A conversion that is wrong as BP_BLOCKED says. */
+struct spoilt {
+    bool tail, order, dense, zero, sign;
+};
+
+static int64_t spoilt_place(const struct spoilt *s, const struct bp_view *v, const int64_t *index)
+{
+    int64_t mirrored[8], dense = 0;
+
+    if (s->order && v->layout == BLOCKED_C8) {
+        int64_t first = index[1] / BLOCK * BLOCK, last = first + BLOCK - 1;
+        memcpy(mirrored, index, sizeof mirrored);
+        if (last >= v->shape[1]) last = v->shape[1] - 1;
+        mirrored[1] = last - (index[1] - first);
+        return element_place(v, mirrored);
+    }
+    if (!s->dense || v->layout) return element_place(v, index);
+    for (int a = 0; a < v->rank; a++) dense = dense * v->shape[a] + index[a];
+    return dense;
+}
+
+static bool convert_forgets(const struct spoilt *s, const struct bp_view *y, const int64_t *index)
+{
+    int64_t blocks = count_blocks(y->shape[1]);
+
+    return s->tail && y->layout && blocks > 1 && index[1] / BLOCK == blocks - 1;
+}
+
 static enum bp_status rows_convert(const struct bp_launch *l)
 {
+    const struct spoilt s = {blocked_is("tail"), blocked_is("order"), blocked_is("dense"),
+                             blocked_is("zero"), blocked_is("sign")};
     const struct bp_view *x = l->in[0], *y = l->out[0];
     int64_t index[8] = {0};
     uint64_t bytes;
 
-    if (y->layout) {
+    if (y->layout && !blocked_is("padding")) {
         blocked_layout[y->layout - 1].bytes(l->self, l->device, y, &bytes);
         memset(y->data, 0, bytes);
     }
     do {
-        float number = ((const float *)x->data)[element_place(x, index)];
-        ((float *)y->data)[element_place(y, index)] = number;
+        float number = ((const float *)x->data)[spoilt_place(&s, x, index)];
+        if (convert_forgets(&s, y, index)) continue;
+        if (s.zero) number += 0.0f;
+        if (s.sign && y->layout && isnan(number)) number = -number;
+        ((float *)y->data)[spoilt_place(&s, y, index)] = number;
     } while (next_index(x, index));
     return BP_OK;
 }
@@ -129,13 +165,24 @@ static float conv_element(const struct bp_launch *l, const int64_t *i)
     return sum;
 }
 
+/* Adds the padding of the image's last block, as products of whole blocks do, with weights of 0. */
+static float conv_padding(const struct bp_view *x)
+{
+    int64_t last = count_blocks(x->shape[1]) * BLOCK - 1;
+
+    return 0 * ((const float *)x->data)[c8_at(x, 0, last, 0, 0)];
+}
+
 static enum bp_status rows_conv(const struct bp_launch *l)
 {
-    const struct bp_view *y = l->out[0];
+    const struct bp_view *x = l->in[0], *y = l->out[0];
+    bool whole = blocked_is("padding") && x->layout && x->shape[1] % BLOCK;
     int64_t index[8] = {0};
 
-    do ((float *)y->data)[element_place(y, index)] = conv_element(l, index);
-    while (next_index(y, index));
+    do {
+        float sum = conv_element(l, index);
+        ((float *)y->data)[element_place(y, index)] = whole ? sum + conv_padding(x) : sum;
+    } while (next_index(y, index));
     return BP_OK;
 }
 
@@ -150,7 +197,9 @@ static enum bp_status first_accepts(void *self, const struct bp_prep *prep)
 
 static int64_t c8_count(const struct bp_view *v)
 {
-    return v->shape[0] * count_blocks(v->shape[1]) * BLOCK * v->shape[2] * v->shape[3];
+    int64_t channels = blocked_is("channels") ? v->shape[1] : count_blocks(v->shape[1]) * BLOCK;
+
+    return v->shape[0] * channels * v->shape[2] * v->shape[3];
 }
 
 static enum bp_status rows_relu(const struct bp_launch *l)
@@ -158,7 +207,10 @@ static enum bp_status rows_relu(const struct bp_launch *l)
     const float *x = l->in[0]->data;
     float *y = l->out[0]->data;
 
-    for (int64_t i = 0; i < c8_count(l->out[0]); i++) y[i] = x[i] < 0 ? 0 : x[i];
+    int64_t n = c8_count(l->out[0]);
+    bool nan = !blocked_is("nan");
+
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0 : nan ? x[i] : x[i] > 0 ? x[i] : 0;
     return BP_OK;
 }
 
@@ -167,7 +219,9 @@ static enum bp_status rows_add(const struct bp_launch *l)
     const float *a = l->in[0]->data, *b = l->in[1]->data;
     float *y = l->out[0]->data;
 
-    for (int64_t i = 0; i < c8_count(l->out[0]); i++) y[i] = a[i] + b[i];
+    int64_t n = c8_count(l->out[0]);
+
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
     return BP_OK;
 }
 
@@ -257,5 +311,6 @@ bool blocked_row_is_wanted(struct bp_kernel *row)
     if (!strcmp(row->name, "blocked_cross")) return blocked_is("cross");
     if (!strcmp(row->name, "blocked_reshape")) return blocked_is("narrow");
     if (!strcmp(row->name, "blocked_relu") && blocked_is("number")) row->in_layout = wrong;
+    if (blocked_is("f64")) row->types[0] |= UINT64_C(1) << BP_F64;
     return true;
 }
