@@ -404,6 +404,33 @@ def fell_back(m, plugins):
         "on cpu:0" in done.stderr and "Reason: exp: custom:0 has no kernel" in done.stderr
 
 
+def layouts(m, plugins):
+    """Tests that bp program names the layouts of a plugin, as text, as JSON and in graphs."""
+    folder, dot = os.path.join(plugins, "blocked"), os.path.join(m.path, "blocked.dot")
+    w = np.random.default_rng(1).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    path = m.write("blocked", [kit.node("Conv", "x w", "c", pads=[1, 1, 1, 1]), kit.node("Relu", "c", "y")],
+                   {"x": [1, 16, 32, 32]}, {"y": [1, 16, 32, 32]}, [kit.const("w", w)])
+
+    def show(*words):
+        return subprocess.run([m.bp, "program", path, "--device", "blocked", *words], capture_output=True, text=True, check=False,
+                              timeout=50, env={**os.environ, "BP_PLUGIN_PATH": folder, "BP_PLUGINS": "blocked"})
+
+    done = show("--dot", dot)
+    lines = done.stdout.splitlines()
+    heading = next((line for line in lines if "LAYOUT" in line), "")
+    first, last = heading.find("LAYOUT"), heading.find("MEMORY")
+    rows = [line for line in lines if " blocked_" in line]
+    yield "bp program has a column of layouts", done, [line[first:last].strip() for line in rows] == ["c8", "c8", "c8", "row-major"]
+    with open(dot, encoding="utf-8") as file:
+        text = file.read()
+    yield "--dot names layouts", done, text.count("\\nc8\"];") == 3
+    done = show("--json")
+    said = json.loads(done.stdout) if done.returncode == 0 else {"launches": []}
+    yield "JSON names layouts of inputs and outputs", done, \
+        [(n["inputs"][0]["layout"], n["outputs"][0]["layout"]) for n in said["launches"]] == \
+        [("row-major", "c8"), ("c8", "c8"), ("c8", "c8"), ("c8", "row-major")]
+
+
 def results(m, plugins):
     yield from fell_back(m, plugins)
     yield from verified(m)
@@ -414,6 +441,7 @@ def results(m, plugins):
     yield from statuses(m)
     yield from profiled(m)
     yield from compiled(m)
+    yield from layouts(m, plugins)
     yield from kept(m)
     yield from recurrent(m)
 
