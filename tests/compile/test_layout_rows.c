@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_layout_rows.c: tests which kernel rows with layouts are used, and the reasons for the
- * others, on the device of ../plugins/blocked. */
+/* test_layout_rows.c: tests which kernel rows with layouts are used, the reasons for the others,
+ * and programs that have a group of an engine too, on the device of ../plugins/blocked. */
 #include "pass_kit.h"
 
 #include <backplane/ops.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void layout_rows_begin(void)
@@ -113,6 +114,37 @@ Test(layout_rows, a_layout_with_too_few_bytes)
     bp_program_destroy(program);
     text_finish(&g);
     unsetenv("BP_BLOCKED");
+}
+
+static void expect_launches(struct bp_program *program, const char *ops)
+{
+    struct bp_launch_info launch = {.size = sizeof launch};
+    char found[256] = "";
+
+    for (uint32_t i = 0; !bp_program_launch(program, i, &launch); i++)
+        strcat(strcat(found, i ? " " : ""), launch.op);
+    cr_assert_str_eq(found, ops);
+}
+
+/* An engine's group between two nodes in layouts: it reads and writes strides. */
+Test(layout_rows, groups_of_engines_are_in_strides)
+{
+    char path[512];
+    struct bp_program *program;
+    struct text_graph g;
+
+    snprintf(path, sizeof path, "%s:%s", getenv("BP_PLUGIN_PATH"), BLOCKED_ENGINE);
+    setenv("BP_PLUGIN_PATH", path, 1);
+    setenv("BP_ENGINED_ADDON", "only=tanh", 1);
+    g = text_begin();
+    text_record(&g, "a = relu(conv(x[1,16,16,16], w![16,16,3,3], _; pad=1_1_0_1_1_0))\n"
+                    "conv(tanh(a), w, _; pad=1_1_0_1_1_0)");
+    OK(bp_program_create(g.graph, g.f.device, &program));
+    OK(bp_program_compile(program));
+    expect_launches(program, "assign conv relu assign engine assign conv assign");
+    bp_program_destroy(program);
+    pass_check_values(&g, 4e6);
+    text_finish(&g);
 }
 
 /* Calls of an app never run on a row with layouts, also if they name it. */

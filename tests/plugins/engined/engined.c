@@ -14,6 +14,9 @@ _Thread_local struct engined_cpu engined_cpu;
 /* The same as an add-on to the kind cpu. */
 #ifdef ENGINED_ADDON
 #define WORDS "BP_ENGINED_ADDON"
+#ifndef ADDS_TO
+#define ADDS_TO "cpu"
+#endif
 #else
 #define WORDS "BP_ENGINED"
 #endif
@@ -670,7 +673,7 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin.engines = &engines;
 #ifdef ENGINED_ADDON
     plugin.name = "engined_addon";
-    plugin.adds_to = plugin.kind;
+    plugin.adds_to = ADDS_TO;
     plugin.kind = NULL;
     plugin.runtime = NULL;
     plugin.kernels = NULL;

@@ -3,8 +3,9 @@
  * that runs groups of nodes by the cpu plugin's kernels.
  *
  * The same engine is an add-on to the kind cpu too, engined_addon, for which the variable is
- * BP_ENGINED_ADDON. BP_ENGINED has words that say what the engine does; without it the engine
- * claims all nodes that it can run, as one group, and does everything right.
+ * BP_ENGINED_ADDON; built with ADDS_TO, to another kind. BP_ENGINED has words that say what the
+ * engine does; without it the engine claims all nodes that it can run, as one group, and does
+ * everything right.
  *
  *   claim=none, fails    claims nothing; fails
  *   claim=greedy         claims all nodes, also those that no engine may claim
