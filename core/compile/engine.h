@@ -7,6 +7,8 @@
 #include "../call/prepared.h"
 #include "graph_data.h"
 
+#include <backplane/program.h>
+
 /* The operator of nodes that an engine runs: any number of inputs and of outputs. It is in no
  * table: such a node is neither recorded nor saved. */
 extern struct bp_opdef bp_engine_row;
@@ -24,6 +26,7 @@ struct bp_engine_group {
     uint32_t n_node;
     bool compiled;
     char *text; /* the engine's note, or why kernels run the nodes; or NULL */
+    uint32_t origin; /* enum bp_group_origin */
 
     /* Of a group that was compiled, numbers of the IR: the node that runs it, the nodes that it
      * replaces, and the values that it read when it was compiled. */
@@ -115,15 +118,40 @@ void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint3
 /* Makes the type of output o of a compiled group, in the layout that the engine writes. */
 void bp_engine_type(const struct bp_prepared *prepared, uint32_t o, struct bp_typed_view *type);
 
+/* ---- engine_refit.c ---- */
+
+/* The groups that engines compiled for another program: references to their calls. */
+struct bp_engine_donors {
+    struct bp_prepared **group;
+    uint32_t n;
+};
+struct bp_schedule;
+enum bp_status bp_engine_donors_create(const struct bp_schedule *schedule,
+                                       struct bp_engine_donors **out_donors);
+void bp_engine_donors_destroy(struct bp_engine_donors *donors);
+
+/* Returns a group of the donors of the IR that differs from a graph in the contents of frozen
+ * constants only, and that the engine of `entry` compiled under the same flags; or NULL. Of
+ * several, that with the fewest differences. */
+struct bp_prepared *bp_engine_donor_find(const struct bp_ir *ir,
+                                         const struct bp_plugin_entry *entry,
+                                         const struct bp_graph_copy *graph);
+/* Counts the frozen constants of a graph whose contents are not those of the group, and lists their
+ * numbers (NULL: only counts). */
+struct bp_engine_code;
+uint32_t bp_engine_changed(const struct bp_engine_code *code, const struct bp_graph_copy *graph,
+                           uint32_t *list);
+
 /* ---- engine_compile.c ---- */
 
 /* Compiles a group on a thread of its own, and returns a call with one step that runs the group.
- * Takes over the graph. With a blob that the engine cannot use it compiles the group without. A
- * failure has a message; kernels run the nodes. */
+ * Takes over the graph. With a blob or a donor (NULL: none) that the engine cannot use it compiles
+ * the group without. A failure has a message; kernels run the nodes. */
 enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_entry *entry,
                                        struct bp_graph_copy *graph,
                                        const struct bp_engine_blob *blob,
-                                       struct bp_prepared **out_prepared);
+                                       struct bp_prepared *donor,
+                                       struct bp_prepared **out_prepared, uint32_t *out_origin);
 
 /* The same for the graph of a call: returns the plan, which is the code. Its run does not read
  * frozen constants apart from inputs. */
@@ -165,7 +193,10 @@ struct bp_engine_code {
                           of the launch: owned; NULL: they are those lists */
     struct bp_engine_code *next_call; /* of a call: in the list of its row (plugin/engine_rows.h) */
     struct bp_graph_copy *graph;      /* of a call: owned */
-    uint32_t allow, refs;             /* of a call: what its program allows; plans that are this */
+    uint32_t refs;                    /* of a call: plans that are this */
+    uint32_t allow, flags;            /* what the program allows; enum bp_engine_flags */
+    uint64_t *id;                     /* of a group: the identity of the contents of each value of
+                                         the graph, 0: not frozen, or unknown; owned */
     struct bp_engine_code *variant;   /* of a call: the same for other values of attributes that a
                                          run may change, the last one that was made first */
     uint32_t running;                 /* of a variant: runs that are being submitted */

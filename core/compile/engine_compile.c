@@ -31,6 +31,8 @@ struct engine_job {
     struct bp_engine_compile request;
     struct bp_engine_compiled result;
     void *blob; /* owned; or NULL */
+    struct bp_prepared *donor;    /* a reference: the group that refit begins with; or NULL */
+    struct bp_engine_refit refit; /* with a donor. Its list is owned */
     enum bp_status status;
 };
 
@@ -52,6 +54,8 @@ static void job_release(struct engine_job *job)
     if (atomic_fetch_sub(&job->refs, 1) != 1) return;
     result_free(&job->result);
     bp_graph_copy_destroy(job->graph);
+    if (job->donor) bp_prepared_release(job->donor);
+    free((void *)(uintptr_t)job->refit.value);
     bp_device_release(job->device);
     free(job->blob);
     free(job);
@@ -84,8 +88,9 @@ static enum bp_status job_run(void *ctx)
     enum bp_status status;
 
     bp_error_enter();
-    status = entry->engines.compile(entry->self, &job->request, &job->result);
-    status = bp_addon_leave(job->device, entry, status, "compile");
+    status = job->donor ? entry->engines.refit(entry->self, &job->refit, &job->result)
+                        : entry->engines.compile(entry->self, &job->request, &job->result);
+    status = bp_addon_leave(job->device, entry, status, job->donor ? "refit" : "compile");
     bp_activity_end(note);
     job->status = status;
     runs = JOB_RUNS;
@@ -276,9 +281,11 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
 {
     struct bp_engine_code *code = calloc(1, sizeof *code);
     char *note = job->result.note ? strndup(job->result.note, 400) : NULL;
+    uint64_t *id = calloc(job->graph->n_value + 1u, sizeof *id);
 
-    if (!code || (job->result.note && !note)) {
+    if (!code || !id || (job->result.note && !note)) {
         free(code);
+        free(id);
         free(note);
         job->entry->engines.engine_destroy(job->entry->self, job->device->index,
                                            job->result.engine);
@@ -294,6 +301,10 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
     code->workspace = job->result.workspace;
     code->workspace_alignment = job->result.workspace_alignment;
     code->note = note;
+    code->allow = job->request.allow;
+    code->flags = job->request.flags;
+    code->id = id;
+    for (uint32_t v = 0; v < job->graph->n_value; v++) id[v] = job_value(job, v)->id;
     memcpy(code->hash, job->graph->data.hash, sizeof code->hash);
     job->result.in_layout = job->result.out_layout = NULL;
     job->result.may_share = NULL;
@@ -415,24 +426,47 @@ static enum bp_status job_set_blob(struct engine_job *job, const struct bp_engin
     return BP_OK;
 }
 
-/* Makes the job as it was, without the blob. */
-static enum bp_status job_forget_blob(struct engine_job *job)
+/* Makes the job one of refit. */
+static enum bp_status job_set_donor(struct engine_job *job, struct bp_prepared *donor)
+{
+    const struct bp_engine_code *code;
+    uint32_t *value;
+
+    if (!donor || !job->entry->engines.refit) return BP_OK;
+    code = bp_engine_code_of(donor);
+    value = malloc((job->graph->n_value + 1u) * sizeof *value);
+    if (!value) return job_no_memory();
+    job->refit = (struct bp_engine_refit){.size = sizeof job->refit,
+                                          .compile = &job->request,
+                                          .engine = code->engine,
+                                          .value = value,
+                                          .n_value = bp_engine_changed(code, job->graph, value)};
+    bp_prepared_retain(donor);
+    job->donor = donor;
+    return BP_OK;
+}
+
+/* Makes the job as it was, without the blob and the donor. */
+static enum bp_status job_forget(struct engine_job *job)
 {
     result_free(&job->result);
     job->request.blob = NULL;
     job->request.blob_size = 0;
+    if (job->donor) bp_prepared_release(job->donor);
+    job->donor = NULL;
     atomic_store(&job->state, JOB_RUNS);
     return result_init(job);
 }
 
-/* Compiles once. *out_again: the engine could not use the blob, and the job can run again. */
+/* Compiles once. *out_again: the engine could not use the blob or the donor, and the job can run
+ * again. */
 static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
                               struct bp_prepared **out_prepared, bool *out_again)
 {
     struct bp_engine_code *code;
     enum bp_status status = job_wait(job);
 
-    *out_again = job->request.blob && atomic_load(&job->state) != JOB_LEFT;
+    *out_again = (job->request.blob || job->donor) && atomic_load(&job->state) != JOB_LEFT;
     if (status == BP_OK) status = job_take(job, &code);
     if (status == BP_OK) {
         *out_again = false;
@@ -445,7 +479,8 @@ static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
 enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_entry *entry,
                                        struct bp_graph_copy *graph,
                                        const struct bp_engine_blob *blob,
-                                       struct bp_prepared **out_prepared)
+                                       struct bp_prepared *donor,
+                                       struct bp_prepared **out_prepared, uint32_t *out_origin)
 {
     struct engine_job *job;
     bool again = false;
@@ -453,14 +488,17 @@ enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_
 
     TRY(job_create(ir->device, entry, graph, ir->allow, bp_engine_flags_of(ir), &job));
     status = job_set_blob(job, blob);
+    if (status == BP_OK) status = job_set_donor(job, donor);
     if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
     if (again) {
-        bp_core_log(ir->device->core, BP_LOG_INFO, "%s: the engine of %s cannot use a saved group "
+        bp_core_log(ir->device->core, BP_LOG_INFO, "%s: the engine of %s cannot use a %s group "
                     "(%s), and compiles it again", ir->device->name, entry->plugin.name,
+                    job->donor ? "similar" : "saved",
                     status == BP_ERR_STALE ? "stale" : bp_error_message());
-        status = job_forget_blob(job);
+        status = job_forget(job);
         if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);
     }
+    *out_origin = job->donor ? BP_GROUP_REFITTED : BP_GROUP_COMPILED;
     job_release(job);
     return status;
 }

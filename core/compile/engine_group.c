@@ -76,6 +76,23 @@ static enum bp_status group_report(const struct bp_ir *ir, const struct bp_node 
     return BP_OK;
 }
 
+/* Takes over the graph. A group whose constants are the same is used itself. */
+static enum bp_status group_compile(const struct bp_ir *ir, struct bp_plugin_entry *entry,
+                                    struct bp_graph_copy *graph,
+                                    const struct bp_engine_blob *blob,
+                                    struct bp_prepared **out_prepared, uint32_t *out_origin)
+{
+    struct bp_prepared *donor = bp_engine_donor_find(ir, entry, graph);
+
+    if (!donor || bp_engine_changed(bp_engine_code_of(donor), graph, NULL))
+        return bp_engine_compile_group(ir, entry, graph, blob, donor, out_prepared, out_origin);
+    bp_graph_copy_destroy(graph);
+    bp_prepared_retain(donor);
+    *out_prepared = donor;
+    *out_origin = BP_GROUP_SHARED;
+    return BP_OK;
+}
+
 enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *entry,
                                     const uint32_t *nodes, uint32_t n,
                                     const struct bp_engine_blob *blob, struct bp_engine_group *to)
@@ -92,7 +109,7 @@ enum bp_status bp_engine_make_group(struct bp_ir *ir, struct bp_plugin_entry *en
         bp_graph_copy_destroy(graph);
         return status;
     }
-    status = bp_engine_compile_group(ir, entry, graph, blob, &prepared);
+    status = group_compile(ir, entry, graph, blob, &prepared, &to->origin);
     if (status == BP_OK && wants_layouts(bp_engine_code_of(prepared)))
         status = bp_layouts_keep_outputs(ir); /* those of the graph stay row-major */
     if (status == BP_OK) status = group_report(ir, &call, prepared, nodes, n, to);

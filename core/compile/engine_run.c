@@ -58,6 +58,7 @@ void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *pl
     free(code->may_share);
     free(code->note);
     free(code->call_at);
+    free(code->id);
     bp_graph_copy_destroy(code->graph);
     free(code);
 }

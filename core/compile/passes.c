@@ -258,8 +258,10 @@ enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *d
 
     TRY(bp_ir_create(graph, device, &ir));
     ir->allow |= options->allow;
+    ir->donors = options->donors;
     bp_passes_of(device, true, &order);
     status = bp_passes_run(ir, order.pass, options->no_passes ? 0 : order.n, true);
+    ir->donors = NULL;
     if (status == BP_OK) return bp_schedule_create(ir, options->tuner, out_schedule);
     bp_ir_destroy(ir);
     return status;

@@ -5,6 +5,7 @@
  * reason. */
 #include "program.h"
 
+#include "../compile/engine.h"
 #include "capture.h"
 
 #include <backplane/ops.h>
@@ -37,13 +38,39 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
 
 static enum bp_status check_options(const struct bp_program_options *o)
 {
-    if (o->size < sizeof *o || o->size > 4096)
+    if (o->size < offsetof(struct bp_program_options, like) || o->size > 4096)
         return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->size is %zu: set it to "
                         "sizeof(struct bp_program_options)", o->size);
     if (o->flags & ~(uint32_t)BP_PROGRAM_FLAGS || o->zero)
         return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->flags is %u, zero %u: "
                         "expected flags of enum bp_program_flags and 0", o->flags, o->zero);
     return BP_OK;
+}
+
+/* Takes references to the groups of the program that the options name. */
+static enum bp_status take_donors(struct bp_program *p, const struct bp_program_options *o)
+{
+    struct bp_program *like = o && o->size >= sizeof *o ? o->like : NULL;
+    enum bp_status status;
+
+    if (!like) return BP_OK;
+    if (!bp_program_is(like)) return bp_not_a_for("bp_program_create_with", "program");
+    if (like->device != p->device)
+        return bp_error(BP_ERR_INVALID, "bp_program_create_with: options->like is a program of "
+                        "%s%s, expected one of %s", like->device->name,
+                        bp_device_qualifier(like->device, p->device), p->device->name);
+    pthread_mutex_lock(&like->lock);
+    status = like->schedule ? bp_engine_donors_create(like->schedule, &p->donors)
+                            : bp_error(BP_ERR_NOT_READY, "bp_program_create_with: options->like is "
+                                       "not compiled: call bp_program_compile");
+    pthread_mutex_unlock(&like->lock);
+    return status;
+}
+
+void bp_program_drop_donors(struct bp_program *p)
+{
+    bp_engine_donors_destroy(p->donors);
+    p->donors = NULL;
 }
 
 /* Sets what the options say, or the environment. */
@@ -62,6 +89,7 @@ enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_device *
                                       struct bp_program **out_program)
 {
     struct bp_program *p;
+    enum bp_status status;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_device_is(device)) return bp_not_a("device");
@@ -71,15 +99,18 @@ enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_device *
     p = bp_handle_alloc(sizeof *p);
     if (!p) return no_memory();
     p->place = calloc(graph->n_input + graph->n_output + 1, sizeof(struct bp_tensor *));
-    if (!p->place || set_options(p, options)) {
+    p->device = device;
+    status = p->place ? set_options(p, options) : no_memory();
+    if (status == BP_OK) status = take_donors(p, options);
+    if (status) {
         free(p->place);
+        free(p->cache);
         free(p);
-        return no_memory();
+        return status;
     }
     p->result = p->place + graph->n_input;
     p->magic = bp_magic(BP_MAGIC_PROGRAM);
     p->graph = graph;
-    p->device = device;
     pthread_mutex_init(&p->lock, NULL);
     snprintf(p->why, sizeof p->why, "it has not been run");
     snprintf(p->why_not, sizeof p->why_not, "it has not been run");
@@ -107,6 +138,7 @@ void bp_program_destroy(struct bp_program *p)
     p->magic = 0;
     program_forget(p);
     bp_schedule_destroy(p->schedule);
+    bp_program_drop_donors(p);
     pthread_mutex_destroy(&p->lock);
     atomic_fetch_sub(&p->graph->programs, 1);
     bp_graph_release(p->graph);

@@ -32,6 +32,8 @@ struct bp_program {
     struct bp_schedule_watch watch;
     uint32_t flags;                 /* enum bp_program_flags */
     struct bp_tuner *tuner;         /* during a compilation, or NULL */
+    struct bp_engine_donors *donors; /* owned, until it is compiled: groups of another program; or
+                                        NULL */
     char *cache;                    /* owned: the folder of files, or NULL */
     bool loaded;                    /* the schedule was made from a file */
     bool derived;                   /* the schedule was made from a template */
@@ -56,6 +58,9 @@ void bp_program_tuner_end(struct bp_program *p);
 struct bp_compile_options bp_program_compilation(const struct bp_program *p);
 bool bp_program_take(struct bp_program *p);
 void bp_program_keep(struct bp_program *p);
+
+/* program.c: forgets the groups of another program. */
+void bp_program_drop_donors(struct bp_program *p);
 
 /* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis
  * order of src. */

@@ -17,6 +17,7 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p)
 
     return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES,
                                        .tuner = p->tuner,
+                                       .donors = p->donors,
                                        .allow = winograd | fast_math};
 }
 
@@ -159,6 +160,7 @@ enum bp_status bp_program_load(struct bp_program *p, const char *path)
     if (!status) {
         p->loaded = true;
         p->uncompilable = false;
+        bp_program_drop_donors(p);
     }
     pthread_mutex_unlock(&p->lock);
     return status;

@@ -46,6 +46,7 @@ void bp_program_make_schedule(struct bp_program *p)
         bp_core_log(p->device->core, status == BP_ERR_INTERNAL ? BP_LOG_ERROR : BP_LOG_INFO,
                     "%s: a program is not compiled: %s", p->device->name, p->why_not);
     }
+    if (!status) bp_program_drop_donors(p);
     if (before) bp_error_write("%s", before);
     free(before);
 }
@@ -171,6 +172,7 @@ enum bp_status bp_program_group(struct bp_program *p, uint32_t index, struct bp_
         info.nodes = group->n_node;
         info.compiled = group->compiled;
         info.text = group->text ? group->text : "";
+        info.origin = group->origin;
     }
     return bp_info_fill(out, &info, sizeof info);
 }

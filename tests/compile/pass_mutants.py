@@ -26,6 +26,7 @@ HERE = os.path.join(BUILD, "tests", "compile")
 # Programs that are no test_pass_NAME on the cpu plugin: their names, and the folders of their plugins.
 PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
             "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"]),
+            "engine_refit": ("test_engine_refit", ["tests/plugins/engined"]),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 

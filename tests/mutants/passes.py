@@ -17,6 +17,7 @@ WANTED, WANTED_ATTRS, SWAP = "core/compile/plugin_match.c", "core/compile/plugin
 ACCEPTS, PATTERNS = "core/compile/plugin_accepts.c", "core/plugin/patterns.c"
 CLAIM, PARTITION, INFO = "core/compile/engine_claim.c", "core/compile/engine_partition.c", "core/compile/engine_info.c"
 ENGINE, ENGINE_RUN = "core/compile/engine_compile.c", "core/compile/engine_run.c"
+REFIT = "core/compile/engine_refit.c"
 SAVED_ENGINE, SAVED_WRITE = "core/compile/saved_engine.c", "core/compile/saved_write.c"
 CALL, OTHER, CALL_ROWS = "core/compile/engine_call.c", "core/compile/launch_other.c", "core/plugin/engine_rows.c"
 CHECK, EDITS, EDITS_ORDER = "core/compile/rewrite_check.c", "core/compile/edits.c", "core/compile/edits_order.c"
@@ -363,6 +364,17 @@ PASSES = [
      "if (!i && !strcmp(list[i]->plugin.name, name)) found = list[i];", "engine"),
     ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
      "return BP_OK;", "engine"),
+    # Groups of another program.
+    ("refit is told of no change", REFIT, "if (list) list[n] = v;\n        n++;", "if (!list) n++;", "engine_refit"),
+    ("constants of other programs never change", REFIT, "(row->id && row->id == code->id[v])", "(row->id && code->id[v])", "engine_refit"),
+    ("each constant has changed", REFIT, "(row->id && row->id == code->id[v])", "(row->id && !code->id[v])", "engine_refit"),
+    ("groups of other nodes are taken", REFIT, "!memcmp(code->hash, graph->data.hash, sizeof code->hash)", "code->hash[0] != 256", "engine_refit"),
+    ("groups of other flags are taken", REFIT, "code->allow == ir->allow &&\n           code->flags == bp_engine_flags_of(ir) &&", "true &&", "engine_refit"),
+    ("the last of similar groups is taken", REFIT, "if (changed >= least) continue;", "", "engine_refit"),
+    ("equal groups are compiled", "core/compile/engine_group.c", "if (!donor || bp_engine_changed(bp_engine_code_of(donor), graph, NULL))", "if (ir)", "engine_refit"),
+    ("a refit that fails is a failure", ENGINE, "*out_again = (job->request.blob || job->donor) &&", "*out_again = job->request.blob &&", "engine_refit"),
+    ("a refit loses its group", ENGINE, "    bp_prepared_retain(donor);\n    job->donor = donor;", "    job->donor = donor;", "engine_refit"),
+    ("a program keeps the groups of another", "core/exec/program_seen.c", "if (!status) bp_program_drop_donors(p);", "", "engine_refit"),
     # Calls that engines compile.
     ("calls of engines are bound to constants", "core/call/prepared.c", "p->step[i].plan.plan && !bp_engine_call_is(p->step[i].kernel)",
      "p->step[i].plan.plan != NULL", "graph_only"),

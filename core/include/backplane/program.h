@@ -81,9 +81,16 @@ struct bp_program_options { /* parameters: set size, zero the rest */
                           the compiler found for later programs, in this process or another one:
                           see bp_program_save. "": none; NULL: that of BP_PROGRAM_CACHE, if it is
                           set */
+    struct bp_program *like; /* NULL, or a compiled program of the same device, whose graph differs
+                                in its constants, such as new weights. Groups of nodes that its
+                                engines compiled are used where frozen constants are the same
+                                tensors, and otherwise serve to make those of this program, if
+                                the engine can change weights (bp_group_info.origin). Both programs
+                                run as if neither knew the other, and either may be destroyed
+                                first */
 };
 
-/* bp_program_create with options (NULL: none). */
+/* bp_program_create with options (NULL: none). BP_ERR_NOT_READY: options->like is not compiled. */
 BP_API enum bp_status bp_program_create_with(struct bp_graph *graph, struct bp_device *device,
                                              const struct bp_program_options *options,
                                              struct bp_program **out_program);
@@ -253,6 +260,13 @@ struct bp_pass_result { /* output struct: set size before the call */
 BP_API enum bp_status bp_program_pass(struct bp_program *program, uint32_t index,
                                       struct bp_pass_result *out);
 
+/* How an engine made the group. */
+enum bp_group_origin {
+    BP_GROUP_COMPILED = 0, /* the engine compiled it, or made it from a file */
+    BP_GROUP_REFITTED = 1, /* from a group of options->like, with other contents of constants */
+    BP_GROUP_SHARED = 2    /* it is a group of options->like, whose constants are the same */
+};
+
 /* A group of nodes that an engine of a plugin has claimed (backplane/engine.h). Texts are valid as
  * long as the program. */
 struct bp_group_info { /* output struct: set size before the call */
@@ -262,6 +276,8 @@ struct bp_group_info { /* output struct: set size before the call */
     uint32_t nodes;     /* how many it has */
     uint32_t compiled;  /* 1: the group is one launch; 0: kernels run its nodes */
     const char *text;   /* compiled: the engine's note, or ""; otherwise why not */
+    uint32_t origin;    /* compiled: enum bp_group_origin */
+    uint32_t zero;      /* 0 */
 };
 /* Describes group number index, and bp_program_left node number index of those that are in no
  * group. Without an engine of the device there are neither groups nor such nodes; a program that

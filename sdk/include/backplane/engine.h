@@ -117,6 +117,24 @@ struct bp_engine_compile { /* parameters */
     uint32_t (*progress)(void *ctx, double done, const char *what);
 };
 
+/* A group to make from a group that the engine compiled before. The graphs are equal in all but
+ * names and the contents of frozen constants, flags and allow are the same, and the numbers of
+ * values and nodes agree. */
+struct bp_engine_refit { /* parameters */
+    size_t size;
+    const struct bp_engine_compile *compile; /* the group to make; without a blob */
+
+    /* The group that was compiled before. It must not change: runs of another program may use it
+     * now and later, and it may be destroyed before or after the new one. */
+    void *engine;
+
+    /* Numbers of the values that are frozen constants with other contents than in that group, in
+     * ascending order; at least one. */
+    const uint32_t *value;
+    uint32_t n_value;
+    uint32_t zero; /* 0 */
+};
+
 /* The order in memory of an input or output that the engine wants. The core converts others by
  * copies, which the program counts as launches. */
 enum bp_engine_layout {
@@ -201,6 +219,13 @@ struct bp_engines { /* table */
      * groups are compiled again in each process. */
     enum bp_status (*save)(void *self, uint32_t device, void *engine, void *ctx,
                            enum bp_status (*write)(void *ctx, const void *data, uint64_t size));
+
+    /* Makes a compiled group from another one with other contents of frozen constants, in less time
+     * than compile needs. Rules and results are those of compile: it runs on a thread of its own,
+     * calls progress, and out may have other layouts and another workspace. After any failure, such
+     * as BP_ERR_STALE without a message, the core calls compile. NULL: such groups are compiled. */
+    enum bp_status (*refit)(void *self, const struct bp_engine_refit *refit,
+                            struct bp_engine_compiled *out);
 };
 
 #ifdef __cplusplus

@@ -499,6 +499,39 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
     return BP_OK;
 }
 
+/* Takes the constants from another group, apart from those that are listed. */
+static void constants_take(struct engine *e, const struct bp_engine_refit *r)
+{
+    const struct engine *from = r->engine;
+
+    for (uint32_t v = 0, k = 0; v < e->n_value; v++) {
+        if (k < r->n_value && r->value[k] == v) k++;
+        else if (e->constant[v]) memcpy(e->constant[v], from->constant[v], constant_bytes(e, v));
+    }
+}
+
+static enum bp_status engined_refit(void *self, const struct bp_engine_refit *r,
+                                    struct bp_engine_compiled *out)
+{
+    struct timespec pause = {0, 1000000};
+    struct engine *e;
+
+    engined_enter(self);
+    atomic_fetch_add(&engined.refits, 1);
+    atomic_fetch_add(&engined.changed, (int)r->n_value);
+    while (engined_has("refit=deaf") && !atomic_load(&engined.release)) nanosleep(&pause, NULL);
+    if (engined_has("refit=stale")) return BP_ERR_STALE;
+    if (engined_has("refit=fails"))
+        return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the weights are in a fuse");
+    e = engine_make(r->compile);
+    if (!e) return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    constants_take(e, r);
+    result_fill(r->compile, e, out);
+    if (engined_has("refit=types")) out->out_type[0].extent[0]++;
+    out->engine = e;
+    return BP_OK;
+}
+
 /* ---- run ---- */
 
 static void node_run(const struct engine *e, const struct engined_node *node,
@@ -667,6 +700,7 @@ const struct bp_plugin *bp_plugin_get(void)
     if (engined_has("contexts")) engines.context_create = context_create;
     if (engined_has("contexts")) engines.context_destroy = context_destroy;
     if (engined_has("saves") || engined_word("save")) engines.save = engined_save;
+    if (engined_has("refits") || engined_word("refit")) engines.refit = engined_refit;
     engines.n_known = engined_known(&engines.known);
     plugin.name = "engined";
     plugin.create = engined_create;

@@ -26,6 +26,10 @@
  *                        from there
  *   save=fails           fails to save
  *   blob=stale, fails, types   refuses what was saved; fails with it; returns wrong types with it
+ *   refits               makes a group from another one: copies only constants that are listed as
+ *                        changed, and takes the others from there
+ *   refit=stale, fails, types, deaf   refuses; fails; returns wrong types; waits until `release` is
+ *                        set
  *   run=fails            a run fails
  *   run=NAME             a run is wrong in one way: see run_defect
  *   refuse=OP            does not claim nodes of this operator
@@ -50,6 +54,7 @@ struct engined {
     atomic_int cancelled;                    /* compilations that progress has ended */
     atomic_int release;
     atomic_int saves, loads; /* loads: groups made from what was saved */
+    atomic_int refits, changed; /* groups made from others, and the constants that were changed */
     atomic_uint flags, allow; /* of the last claim */
     atomic_int differ;        /* compilations whose flags are not those of the claim */
 };
