@@ -155,6 +155,21 @@ def test_programs_are_saved_and_loaded():
     raises(TypeError, bp.Program, 3)
 
 
+def test_a_program_is_made_like_another():
+    def adds(weight):
+        graph = bp.Graph()
+        graph.output(graph.input("x", (4,)) + bp.asarray([weight] * 4).freeze())
+        return graph
+
+    old = bp.Program(adds(1.0))
+    raises(bp.NotReadyError, bp.Program, adds(2.0), like=old, has="the program `like` is not compiled")
+    old.compile()
+    new = bp.Program(adds(2.0), like=old)
+    x = bp.asarray([1.0] * 4)
+    same([new(x)[0].tolist(), old(x)[0].tolist()], [[3] * 4, [2] * 4])
+    raises(TypeError, bp.Program, adds(2.0), like=3, has="like: expected a Program or None")
+
+
 def test_programs_run_on_several_threads():
     graph = bp.Graph()
     x = graph.input("x", (64, 64))

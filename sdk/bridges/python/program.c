@@ -26,18 +26,23 @@ static enum bp_status program_create(struct py_program *p, struct py_graph *grap
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
     static char *words[] = {"graph", "device", "cache", "passes", "tune", "winograd",
-                             "fast_math", NULL};
+                             "fast_math", "like", NULL};
     struct py_state *state = PyType_GetModuleState(type);
     struct bp_program_options options = {.size = sizeof options};
-    PyObject *graph, *device = Py_None;
+    PyObject *graph, *device = Py_None, *like = Py_None;
     int passes = 1, tune = 0, winograd = 0, fast_math = 0;
     struct py_program *p;
     enum bp_status status;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!|Ozpppp:Program", words, state->type.graph,
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!|OzppppO:Program", words, state->type.graph,
                                      &graph, &device, &options.cache, &passes, &tune, &winograd,
-                                     &fast_math))
+                                     &fast_math, &like))
         return NULL;
+    if (like != Py_None && !PyObject_TypeCheck(like, state->type.program)) {
+        PyErr_SetString(PyExc_TypeError, "like: expected a Program or None");
+        return NULL;
+    }
+    if (like != Py_None) options.like = ((struct py_program *)like)->handle;
     options.flags = (passes ? 0 : BP_PROGRAM_NO_PASSES) | (tune ? BP_PROGRAM_TUNE : 0) |
                     (winograd ? BP_PROGRAM_WINOGRAD : 0) |
                     (fast_math ? BP_PROGRAM_FAST_MATH : 0);
@@ -53,7 +58,8 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     status = program_create(p, (struct py_graph *)graph, &options);
     if (!status) return (PyObject *)p;
     Py_DECREF((PyObject *)p);
-    return py_fail(state, status);
+    if (status != BP_ERR_NOT_READY) return py_fail(state, status);
+    return py_fail_with(state, status, "the program `like` is not compiled: call compile()");
 }
 
 static void program_dealloc(PyObject *self)
@@ -198,7 +204,7 @@ static PyType_Slot program_slots[] = {
     {Py_tp_call, pyprogram_run},
     {Py_tp_methods, program_methods},
     {Py_tp_doc, "Program(graph, device=None, cache=None, passes=True, tune=False, "
-                "winograd=False, fast_math=False)\n--\n\n"
+                "winograd=False, fast_math=False, like=None)\n--\n\n"
                 "A graph that is compiled once and runs many times."},
     {0},
 };
