@@ -201,12 +201,15 @@ struct engine {
     size_t n_node, n_value;
     uint32_t *in, *out, n_in, n_out;
     char **constant;   /* of each value: its contents, owned; or NULL */
-    uint64_t *at;      /* of each value: its offset in the memory of a run */
-    uint64_t bytes, plan_at;
+    uint64_t *at;      /* of each value: its offset in the memory of a run; of a constant that the
+                          host cannot share with the device: in the block */
+    uint64_t bytes, plan_at, constant_bytes;
+    struct engined_block block; /* the constants on the device */
+    bool is_host;               /* the host and the device share memory */
     uint32_t device;
 };
 struct context {
-    char *memory;
+    struct engined_block block;
     atomic_int busy;
 };
 
@@ -215,8 +218,9 @@ static uint64_t size_aligned(uint64_t n)
     return (n + 63) / 64 * 64;
 }
 
-/* Copies the elements of a constant to a contiguous block. */
-static void constant_copy(const struct bp_data_value *value, const struct bp_view *view, char *to)
+/* Copies the elements of a constant, which begin at `data`, to a contiguous block. */
+static void constant_copy(const struct bp_data_value *value, const struct bp_view *view,
+                          const char *data, char *to)
 {
     size_t size = element_size(value->dtype);
     int64_t index[8] = {0};
@@ -225,7 +229,7 @@ static void constant_copy(const struct bp_data_value *value, const struct bp_vie
         int64_t at = 0;
         for (uint32_t a = 0; a < value->rank; a++)
             at += index[a] * (value->stride ? value->stride[a] : view->stride[a]);
-        memcpy(to + (size_t)i * size, (const char *)value->data + (size_t)at * size, size);
+        memcpy(to + (size_t)i * size, data + (size_t)at * size, size);
         for (uint32_t a = value->rank; a-- > 0 && ++index[a] == value->shape[a];) index[a] = 0;
     }
 }
@@ -235,18 +239,58 @@ static size_t constant_bytes(const struct engine *e, size_t v)
     return (size_t)e->views.view[v].count * element_size(e->views.view[v].dtype);
 }
 
-static void values_place(struct engine *e, const struct bp_graph_data *graph)
+/* Fetches a constant from the device, contiguous. */
+static enum bp_status constant_fetch(struct engine *e, const struct bp_data_value *value,
+                                     struct bp_view *view, uint32_t v)
+{
+    uint64_t bytes = constant_bytes(e, v);
+    char *copy = malloc(value->bytes + 1);
+    enum bp_status status;
+
+    e->constant[v] = aligned_alloc(64, size_aligned(bytes + 1));
+    if (!copy || !e->constant[v]) abort();
+    status = engined_read(e->device, value->memory, value->data, copy, value->bytes);
+    if (status == BP_OK) constant_copy(value, view, copy, e->constant[v]);
+    free(copy);
+    e->at[v] = e->constant_bytes;
+    e->constant_bytes += size_aligned(bytes);
+    return status;
+}
+
+/* Writes the constants to the device. */
+static enum bp_status constants_upload(struct engine *e)
+{
+    enum bp_status status = BP_OK;
+
+    if (e->is_host) return BP_OK;
+    if (!e->block.size) status = engined_block_make(e->device, e->constant_bytes, &e->block);
+    for (size_t v = 0; v < e->n_value && status == BP_OK; v++) {
+        struct bp_view *view = &e->views.view[v];
+        if (!e->constant[v]) continue;
+        view->memory = e->block.memory.handle;
+        view->data = (char *)e->block.memory.data + e->at[v];
+        status = engined_write(e->device, &e->block, e->at[v], e->constant[v],
+                               constant_bytes(e, v));
+    }
+    return status;
+}
+
+static enum bp_status values_place(struct engine *e, const struct bp_graph_data *graph)
 {
     for (uint32_t v = 0; v < graph->n_value; v++) {
         const struct bp_data_value *value = value_at(graph, v);
         struct bp_view *view = &e->views.view[v];
         uint64_t bytes = (uint64_t)view->count * element_size(value->dtype);
         view->device = (uint16_t)e->device;
-        if (value->flags & BP_DATA_FROZEN) {
+        if (value->flags & BP_DATA_FROZEN && e->is_host) {
             e->constant[v] = aligned_alloc(64, size_aligned(bytes + 1));
             if (!e->constant[v]) abort();
-            constant_copy(value, view, e->constant[v]);
+            constant_copy(value, view, value->data, e->constant[v]);
             view->data = e->constant[v];
+            view->flags |= BP_VIEW_CONSTANT;
+        } else if (value->flags & BP_DATA_FROZEN) {
+            enum bp_status status = constant_fetch(e, value, view, v);
+            if (status) return status;
             view->flags |= BP_VIEW_CONSTANT;
         } else if (value->node != BP_DATA_NONE && !(value->flags & BP_DATA_OUTPUT)) {
             e->at[v] = e->bytes;
@@ -254,6 +298,7 @@ static void values_place(struct engine *e, const struct bp_graph_data *graph)
         }
     }
     e->plan_at = e->bytes;
+    return constants_upload(e);
 }
 
 /* ---- save ---- */
@@ -387,6 +432,7 @@ static void engine_destroy(void *self, uint32_t device, void *engine)
         free((void *)(uintptr_t)node->out_at);
     }
     for (size_t v = 0; v < e->n_value; v++) free(e->constant[v]);
+    engined_block_free(e->device, &e->block);
     views_free(&e->views);
     free(e->node);
     free(e->constant);
@@ -398,13 +444,15 @@ static void engine_destroy(void *self, uint32_t device, void *engine)
     atomic_fetch_add(&engined.destroyed, 1);
 }
 
-static struct engine *engine_make(const struct bp_engine_compile *c)
+static enum bp_status engine_make(const struct bp_engine_compile *c, struct engine **out)
 {
     struct engine *e = calloc(1, sizeof *e);
+    enum bp_status status;
 
     if (!e) abort();
     atomic_fetch_add(&engined.engines, 1);
     e->device = c->device;
+    e->is_host = engined_is_host(c->device);
     e->n_value = c->graph->n_value;
     e->node = calloc(c->graph->n_node + 1, sizeof *e->node);
     e->constant = calloc(e->n_value + 1, sizeof *e->constant);
@@ -415,13 +463,13 @@ static struct engine *engine_make(const struct bp_engine_compile *c)
     e->n_out = c->graph->n_out;
     if (!e->node || !e->constant || !e->at) abort();
     views_fill(c->graph, &e->views);
-    values_place(e, c->graph);
-    for (uint32_t n = 0; n < c->graph->n_node; n++)
-        if (!node_prepare(e, c, n)) {
-            engine_destroy(engined_cpu.self, c->device, e);
-            return NULL;
-        }
-    return e;
+    status = values_place(e, c->graph);
+    for (uint32_t n = 0; n < c->graph->n_node && status == BP_OK; n++)
+        if (!node_prepare(e, c, n))
+            status = bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    if (status) engine_destroy(engined_cpu.self, c->device, e);
+    else *out = e;
+    return status;
 }
 
 /* Waits until the core requests an end, or until a test releases the engine. */
@@ -435,6 +483,10 @@ static enum bp_status engined_wait(const struct bp_engine_compile *c)
             return bp_fail(engined_cpu.host, BP_ERR_CANCELLED, "stopped by the core");
         }
         nanosleep(&pause, NULL);
+    }
+    for (int i = 0; engined_has("compile=slow") && i < 30; i++) {
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        if (c->progress(c->ctx, i / 30.0, "thinking")) return BP_ERR_CANCELLED;
     }
     while (engined_has("compile=deaf") && !atomic_load(&engined.release)) nanosleep(&pause, NULL);
     return BP_OK;
@@ -486,11 +538,16 @@ static enum bp_status engined_compile(void *self, const struct bp_engine_compile
     if (engined_has("compile=empty")) return BP_OK;
     if (c->blob && engined_has("blob=fails"))
         return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the bytes are of another chip");
-    e = engine_make(c);
-    if (!e) return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    status = engine_make(c, &e);
+    if (status) return status;
     if (c->blob && (engined_has("blob=stale") || !blob_take(e, c))) {
         engine_destroy(self, c->device, e);
         return BP_ERR_STALE;
+    }
+    if (c->blob) status = constants_upload(e);
+    if (status) {
+        engine_destroy(self, c->device, e);
+        return status;
     }
     if (c->blob) atomic_fetch_add(&engined.loads, 1);
     result_fill(c, e, out);
@@ -534,14 +591,22 @@ static enum bp_status engined_refit(void *self, const struct bp_engine_refit *r,
 
 /* ---- run ---- */
 
-static void node_run(const struct engine *e, const struct engined_node *node,
-                     const struct bp_view *view, const struct bp_engine_run *run, char *memory)
+/* Where the results of nodes are. */
+struct place {
+    void *memory;
+    char *data;
+};
+
+static enum bp_status node_run(const struct engine *e, const struct engined_node *node,
+                               const struct bp_view *view, const struct bp_engine_run *run,
+                               struct place place)
 {
     const struct bp_view *in[256], *out[256];
     struct bp_launch l = {.self = engined_cpu.self, .kernel = node->row, .plan = node->plan.plan,
                           .in = in, .out = out, .in_at = node->in_at, .out_at = node->out_at,
                           .n_in = node->n_in, .n_out = node->n_out, .attrs = node->attrs,
-                          .workspace = memory + e->plan_at,
+                          .workspace = place.data + e->plan_at,
+                          .workspace_memory = place.memory,
                           .workspace_size = node->plan.workspace, .stream = run->stream,
                           .device = run->device, .width = run->width, .fault = run->fault,
                           .tag = run->tag};
@@ -552,18 +617,30 @@ static void node_run(const struct engine *e, const struct engined_node *node,
     for (uint32_t i = 0; i < node->n_out; i++)
         out[i] = node->out[i] == BP_DATA_NONE ? NULL : &view[node->out[i]];
     l.workspace = (void *)(((uintptr_t)l.workspace + align - 1) / align * align);
-    if (node->row) {
-        node->row->launch(&l);
-        return;
-    }
-    if (out[0]->count)
-        memcpy(out[0]->data, in[0]->data, (size_t)out[0]->count * element_size(out[0]->dtype));
+    if (node->row) return node->row->launch(&l);
+    return engined_copy(run, out[0], in[0],
+                        (uint64_t)out[0]->count * element_size(out[0]->dtype));
 }
 
-/* Multiplies an element of a view of floats. */
-static void element_spoil(const struct bp_view *v, int64_t i, float factor)
+static void element_change(float *element)
 {
-    if (v->dtype == BP_F32 && v->count) ((float *)v->data)[i] = ((float *)v->data)[i] * factor + 1;
+    *element = *element * 1.5f + 1;
+}
+
+/* Changes an element of a view of floats. */
+static void element_spoil(const struct bp_engine_run *run, const struct bp_view *v, int64_t i)
+{
+    if (v->dtype == BP_F32 && v->count) engined_change(run, v, i, element_change);
+}
+
+static _Thread_local float stale_kept;
+static _Thread_local bool stale_has;
+static void element_keep(float *element)
+{
+    float now = stale_has ? stale_kept : *element;
+
+    *element = stale_kept = now;
+    stale_has = true;
 }
 
 /* Defects of runs that the conformance suite must notice: first, last: an element of the output is
@@ -573,28 +650,23 @@ static void element_spoil(const struct bp_view *v, int64_t i, float factor)
 static void run_defect(const struct bp_engine_run *run)
 {
     static atomic_int runs, inside;
-    static _Thread_local float kept;
-    static _Thread_local bool has_kept;
     const struct bp_view *out = run->out[0], *last = run->out[run->n_out - 1];
     int number = atomic_fetch_add(&runs, 1);
 
-    if (engined_has("run=first")) element_spoil(out, 0, 1.5f);
-    if (engined_has("run=last")) element_spoil(out, out->count - 1, 1.5f);
-    if (engined_has("run=second") && number) element_spoil(out, 0, 1.5f);
-    if (engined_has("run=output") && run->n_out > 1) element_spoil(last, 0, 1.5f);
-    if (engined_has("run=writes") && run->n_in) element_spoil(run->in[0], 0, 1.5f);
+    if (engined_has("run=first")) element_spoil(run, out, 0);
+    if (engined_has("run=last")) element_spoil(run, out, out->count - 1);
+    if (engined_has("run=second") && number) element_spoil(run, out, 0);
+    if (engined_has("run=output") && run->n_out > 1) element_spoil(run, last, 0);
+    if (engined_has("run=writes") && run->n_in) element_spoil(run, run->in[0], 0);
     if (engined_has("run=leaks")) {
         void *volatile lost = malloc(20000);
         lost = NULL;
         (void)lost;
     }
-    if (engined_has("run=stale") && out->dtype == BP_F32 && out->count) {
-        if (has_kept) *(float *)out->data = kept;
-        kept = *(float *)out->data;
-        has_kept = true;
-    }
+    if (engined_has("run=stale") && out->dtype == BP_F32 && out->count)
+        engined_change(run, out, 0, element_keep);
     if (!engined_has("run=meets")) return;
-    if (atomic_fetch_add(&inside, 1)) element_spoil(out, 0, 1.5f);
+    if (atomic_fetch_add(&inside, 1)) element_spoil(run, out, 0);
     nanosleep(&(struct timespec){0, 200000}, NULL);
     atomic_fetch_sub(&inside, 1);
 }
@@ -604,34 +676,47 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
     struct engine *e = run->engine;
     struct context *context = run->context;
     struct bp_view *view = malloc((e->n_value + 1) * sizeof *view);
-    char *memory = context && context->memory ? context->memory : run->workspace;
+    struct place place = {run->workspace_memory, run->workspace};
+    enum bp_status status = BP_OK;
 
     if (!view) abort();
     engined_enter(run->self);
+    if (context && context->block.size)
+        place = (struct place){context->block.memory.handle, context->block.memory.data};
     atomic_fetch_add(&engined.runs, 1);
     if (context && atomic_fetch_add(&context->busy, 1)) atomic_fetch_add(&engined.busy, 1);
     memcpy(view, e->views.view, e->n_value * sizeof *view);
-    for (size_t v = 0; v < e->n_value; v++)
-        if (!view[v].data && view[v].count) view[v].data = memory + e->at[v];
+    for (size_t v = 0; v < e->n_value; v++) {
+        if (e->constant[v] || !view[v].count) continue;
+        view[v].memory = place.memory;
+        view[v].data = place.data + e->at[v];
+    }
     for (uint32_t i = 0; i < e->n_in; i++) view[e->in[i]] = *run->in[i];
     for (uint32_t o = 0; o < e->n_out; o++) view[e->out[o]] = *run->out[o];
-    for (size_t n = 0; n < e->n_node; n++) node_run(e, &e->node[n], view, run, memory);
+    for (size_t n = 0; n < e->n_node && status == BP_OK; n++)
+        status = node_run(e, &e->node[n], view, run, place);
     run_defect(run);
     if (context) nanosleep(&(struct timespec){0, 50000}, NULL); /* so that runs meet */
     if (context) atomic_fetch_sub(&context->busy, 1);
     free(view);
     return engined_has("run=fails")
                ? bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the chip is too hot")
-               : BP_OK;
+               : status;
 }
 
 static enum bp_status context_create(void *self, uint32_t device, void *engine, void **out_context)
 {
     struct engine *e = engine;
     struct context *c = calloc(1, sizeof *c);
+    enum bp_status status;
 
     if (!c) abort();
-    c->memory = engined_has("contexts") ? aligned_alloc(64, size_aligned(e->bytes + 1)) : NULL;
+    engined_enter(self);
+    status = engined_block_make(device, e->bytes, &c->block);
+    if (status) {
+        free(c);
+        return status;
+    }
     atomic_fetch_add(&engined.contexts, 1);
     *out_context = c;
     return BP_OK;
@@ -639,8 +724,11 @@ static enum bp_status context_create(void *self, uint32_t device, void *engine, 
 
 static void context_destroy(void *self, uint32_t device, void *engine, void *context)
 {
-    free(((struct context *)context)->memory);
-    free(context);
+    struct context *c = context;
+
+    engined_enter(self);
+    engined_block_free(device, &c->block);
+    free(c);
     atomic_fetch_sub(&engined.contexts, 1);
 }
 

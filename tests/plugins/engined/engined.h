@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engined.h: declares a device of the kind cpu with an engine: the cpu plugin, and an interpreter
- * that runs groups of nodes by the cpu plugin's kernels.
+ * that runs groups of nodes by the cpu plugin's kernels. The interpreter stands on any other plugin
+ * too.
  *
  * The same engine is an add-on to the kind cpu too, engined_addon, for which the variable is
  * BP_ENGINED_ADDON; built with ADDS_TO, to another kind. BP_ENGINED has words that say what the
@@ -17,6 +18,7 @@
  *   compile=fails, empty returns a failure; returns no engine
  *   compile=single       compiles groups of one node only
  *   compile=waits        waits until progress returns another number than 0
+ *   compile=slow         reports progress for 0.3 s, and compiles then
  *   compile=deaf         waits until `release` is set, and looks at nothing else
  *   compile=types, layouts, shares, aligned   makes one member of the result wrong
  *   last                 wants images channels-last, as inputs and outputs
@@ -33,6 +35,11 @@
  *   run=fails            a run fails
  *   run=NAME             a run is wrong in one way: see run_defect
  *   refuse=OP            does not claim nodes of this operator
+ *
+ *   captures             states that its runs may be recorded
+ *
+ * Built with the simulator's plugin in place of the cpu plugin, the devices are of the kind sim:
+ * their streams run late, and the host cannot access their memory.
  *
  * Built with GRAPH_ONLY, the devices are of the kind graphonly, with BP_DEVICE_GRAPH_ONLY and
  * without kernels. Words:
@@ -60,8 +67,8 @@ struct engined {
 };
 extern struct engined engined;
 
-/* The cpu plugin, and its instance for the callback that a thread is in: a process may have
- * several. */
+/* The plugin whose kernels the engine runs, and its instance for the callback that a thread is in:
+ * a process may have several. */
 struct engined_cpu {
     const struct bp_plugin *plugin;
     const struct bp_host *host;
@@ -72,6 +79,31 @@ extern _Thread_local struct engined_cpu engined_cpu;
 /* Whether BP_ENGINED has a word; the text behind "KEY=", which ends at a space; or NULL. */
 bool engined_has(const char *word);
 const char *engined_word(const char *key);
+
+/* engined_device.c: whether the host may access the device's memory, whose work is done when its
+ * call returns. */
+bool engined_is_host(uint32_t device);
+
+/* Memory of the device, of at least one byte. size 0: there is none. */
+struct engined_block {
+    struct bp_memory memory; /* data: NULL on BP_DEVICE_HANDLES, for offset 0 */
+    uint64_t size;
+};
+enum bp_status engined_block_make(uint32_t device, uint64_t size, struct engined_block *out);
+void engined_block_free(uint32_t device, struct engined_block *block);
+
+/* Copy between the host and the device, and wait. */
+enum bp_status engined_write(uint32_t device, const struct engined_block *block, uint64_t at,
+                             const void *from, uint64_t size);
+enum bp_status engined_read(uint32_t device, const void *memory, const void *data, void *to,
+                            uint64_t size);
+
+/* In the order of the run's stream: copies the bytes of one view to another; changes an element of
+ * a view of f32, by a function of the host. */
+enum bp_status engined_copy(const struct bp_engine_run *run, const struct bp_view *to,
+                            const struct bp_view *from, uint64_t size);
+enum bp_status engined_change(const struct bp_engine_run *run, const struct bp_view *v, int64_t i,
+                              void (*change)(float *element));
 
 /* engined_rows.c: one node that is ready to run. Views have the shapes of the group's values. */
 struct engined_node {
