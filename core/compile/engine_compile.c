@@ -305,6 +305,8 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
     code->flags = job->request.flags;
     code->id = id;
     for (uint32_t v = 0; v < job->graph->n_value; v++) id[v] = job_value(job, v)->id;
+    if (job->result.captures == 1 && !(job->request.flags & BP_ENGINE_CALL))
+        code->kernel.flags &= ~(uint32_t)BP_KERNEL_NO_CAPTURE;
     memcpy(code->hash, job->graph->data.hash, sizeof code->hash);
     job->result.in_layout = job->result.out_layout = NULL;
     job->result.may_share = NULL;

@@ -164,6 +164,12 @@ struct bp_engine_compiled { /* output struct */
     struct bp_inferred *out_type;
 
     const char *note; /* a line for reports: precision, tactics; or NULL. Lives as long as engine */
+
+    /* 1: runs may be recorded (capture.h) and replayed: a run only submits work to the stream, and
+     * the work reads nothing but memory that stays the same for all runs with a context. 0: a
+     * program with the group is not recorded. No effect with BP_ENGINE_CALL. */
+    uint32_t captures;
+    uint32_t zero; /* 0 */
 };
 
 /* One run of a compiled group: a launch. Every pointer is valid during the call only, apart from
