@@ -26,12 +26,15 @@ struct text_graph text_begin_on(const char *device, const char *library)
 {
     struct text_graph g = {
         .dtype = BP_F32, .rank = 3, .shape = {4, 4, 4}, .constant_rank = 1, .constant_shape = {4}};
-    uint32_t plugin;
+    struct bp_device_properties properties = {.size = sizeof properties};
+    uint32_t plugin, flags = 0;
 
     OK(bp_core_create(NULL, &g.f.core));
     if (library) OK(bp_core_load_path(g.f.core, library, &plugin));
     OK(bp_device_create(g.f.core, device, &g.f.device));
-    OK(bp_stream_create_with(g.f.device, BP_STREAM_INLINE, &g.f.stream));
+    OK(bp_device_get_properties(g.f.device, &properties));
+    if (properties.flags & BP_DEVICE_INLINE) flags = BP_STREAM_INLINE;
+    OK(bp_stream_create_with(g.f.device, flags, &g.f.stream));
     g.f.scope = bp_stream_scope(g.f.stream);
     OK(bp_graph_create(g.f.core, &g.graph));
     g.scope = bp_graph_scope(g.graph);

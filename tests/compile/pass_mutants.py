@@ -9,6 +9,7 @@ The hash of the tree chooses SOME of the rules; LARGE_TESTS=1 tries all, MUTANTS
 the pattern of a file name. The unbroken programs are tests of their own.
 """
 import fnmatch
+import glob
 import os
 import subprocess
 import sys
@@ -28,6 +29,11 @@ PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
             "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"]),
             "engine_refit": ("test_engine_refit", ["tests/plugins/engined"]),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
+# Programs that are no test_pass_NAME on the cpu plugin: their names, the folders of their plugins, and their devices.
+PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"], ""),
+            "sim_engine": ("test_sim_engine", ["tests/plugins/simengined"], "sim:0"),
+            "engine_refit": ("test_engine_refit", ["tests/plugins/engined"], ""),
+            "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"], "")}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 
 
@@ -43,13 +49,15 @@ def chosen():
 
 def attempt(number, path, old, new, program):
     result = os.path.join(CORE.folder, str(number))
-    test, plugins = PROGRAMS.get(program, (f"test_pass_{program}", CPU))
+    test, plugins, device = PROGRAMS.get(program, (f"test_pass_{program}", CPU, ""))
     subprocess.run([CORE.compiler(), *CORE.sanitizers(), CORE.broken(number, path, old, new),
-                    os.path.join(HERE, f"{test}.p", f"{test}.c.o"), os.path.join(HERE, "libpass_kit.a"),
+                    *sorted(glob.glob(os.path.join(HERE, f"{test}.p", "*.c.o"))), os.path.join(HERE, "libpass_kit.a"),
                     os.path.join(BUILD, "core", "libbackplane_parts.a"), "-Wl,--strip-debug", "-lcriterion", "-lltdl", "-lcjson", "-ldl", "-lm",
                     "-pthread", "-o", result], cwd=BUILD, check=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     env.update(BP_PLUGIN_PATH=":".join(os.path.join(BUILD, folder) for folder in plugins), BP_FALLBACK="allow", BP_VALIDATE="passes,arena")
+    if device:
+        env["TEXT_DEVICE"] = device
     try:
         done = subprocess.run([result, "--tap=-", "-j1"], capture_output=True, text=True, timeout=120, env=env, errors="replace")
     except subprocess.TimeoutExpired:

@@ -364,6 +364,8 @@ PASSES = [
      "if (!i && !strcmp(list[i]->plugin.name, name)) found = list[i];", "engine"),
     ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
      "return BP_OK;", "engine"),
+    ("no group is recorded", ENGINE, "if (job->result.captures == 1 && !", "if (0 && !", "sim_engine"),
+    ("all groups are recorded", ENGINE, "if (job->result.captures == 1 && !", "if (!", "sim_engine"),
     # Groups of another program.
     ("refit is told of no change", REFIT, "if (list) list[n] = v;\n        n++;", "if (!list) n++;", "engine_refit"),
     ("constants of other programs never change", REFIT, "(row->id && row->id == code->id[v])", "(row->id && code->id[v])", "engine_refit"),

@@ -515,6 +515,7 @@ static void result_fill(const struct bp_engine_compile *c, const struct engine *
         if (e->node->row && e->node->row->flags & BP_KERNEL_IN_PLACE &&
             views_equal(&e->views.view[e->in[i]], &e->views.view[e->out[0]]))
             out->may_share[0] = (int32_t)i;
+    out->captures = engined_has("captures");
     if (engined_has("compile=types")) out->out_type[0].extent[0]++;
     if (engined_has("compile=layouts")) out->out_layout[0] = 9;
     if (engined_has("compile=shares")) out->may_share[0] = (int32_t)c->graph->n_in;
