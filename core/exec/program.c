@@ -67,12 +67,6 @@ static enum bp_status take_donors(struct bp_program *p, const struct bp_program_
     return status;
 }
 
-void bp_program_drop_donors(struct bp_program *p)
-{
-    bp_engine_donors_destroy(p->donors);
-    p->donors = NULL;
-}
-
 /* Sets what the options say, or the environment. */
 static enum bp_status set_options(struct bp_program *p, const struct bp_program_options *o)
 {

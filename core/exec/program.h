@@ -59,7 +59,7 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p);
 bool bp_program_take(struct bp_program *p);
 void bp_program_keep(struct bp_program *p);
 
-/* program.c: forgets the groups of another program. */
+/* program_kept.c: forgets the groups of another program. */
 void bp_program_drop_donors(struct bp_program *p);
 
 /* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis

@@ -3,6 +3,7 @@
  * choice and in the cache folder. */
 #include "program.h"
 
+#include "../compile/engine.h"
 #include "../compile/saved.h"
 #include "../compile/tuner.h"
 
@@ -19,6 +20,12 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p)
                                        .tuner = p->tuner,
                                        .donors = p->donors,
                                        .allow = winograd | fast_math};
+}
+
+void bp_program_drop_donors(struct bp_program *p)
+{
+    bp_engine_donors_destroy(p->donors);
+    p->donors = NULL;
 }
 
 enum bp_status bp_program_tuner_begin(struct bp_program *p)

@@ -24,15 +24,11 @@ from style import Tree  # noqa: E402
 SOME = 6  # rules of a run
 CORE = Core(ROOT, BUILD, "libbackplane.so", ("compile", "pass_mutants"))
 HERE = os.path.join(BUILD, "tests", "compile")
-# Programs that are no test_pass_NAME on the cpu plugin: their names, and the folders of their plugins.
-PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"]),
-            "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"]),
-            "engine_refit": ("test_engine_refit", ["tests/plugins/engined"]),
-            "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"])}
 # Programs that are no test_pass_NAME on the cpu plugin: their names, the folders of their plugins, and their devices.
 PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"], ""),
-            "sim_engine": ("test_sim_engine", ["tests/plugins/simengined"], "sim:0"),
             "engine_refit": ("test_engine_refit", ["tests/plugins/engined"], ""),
+            "sim_engine": ("test_sim_engine", ["tests/plugins/simengined"], "sim:0"),
+            "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"], ""),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"], "")}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 

@@ -66,62 +66,6 @@ bool engined_has(const char *word)
     return false;
 }
 
-static const struct bp_data_value *value_at(const struct bp_graph_data *graph, uint32_t v)
-{
-    return BP_ROW(struct bp_data_value, graph->value, graph->value_stride, v);
-}
-
-static const struct bp_data_node *node_at(const struct bp_graph_data *graph, uint32_t n)
-{
-    return BP_ROW(struct bp_data_node, graph->node, graph->node_stride, n);
-}
-
-/* ---- views ---- */
-
-/* Strides in a layout of enum bp_engine_layout. */
-static void strides_fill(uint32_t rank, const int64_t *shape, bool last, int64_t *stride)
-{
-    int64_t step = 1;
-
-    for (uint32_t k = 0; k < rank; k++) {
-        uint32_t axis = rank - 1 - k;
-        if (last) axis = !k ? 1 : k + 1 < rank ? rank - k : 0;
-        stride[axis] = step;
-        step *= shape[axis] ? shape[axis] : 1;
-    }
-}
-
-/* All values of a group as views, with their shapes and strides. */
-struct views {
-    struct bp_view *view;
-    int64_t *extent; /* 16 of each */
-};
-
-static void views_fill(const struct bp_graph_data *graph, struct views *to)
-{
-    to->view = calloc(graph->n_value + 1, sizeof *to->view);
-    to->extent = calloc(16 * graph->n_value + 1, sizeof *to->extent);
-    if (!to->view || !to->extent) abort();
-    for (uint32_t v = 0; v < graph->n_value; v++) {
-        const struct bp_data_value *value = value_at(graph, v);
-        int64_t *shape = to->extent + 16 * v, count = 1;
-        bool border = value->flags & (BP_DATA_INPUT | BP_DATA_OUTPUT);
-        bool last = border && value->rank == 4 && engined_has("last");
-        for (uint32_t a = 0; a < value->rank; a++) count *= shape[a] = value->shape[a];
-        strides_fill(value->rank, shape, last, shape + 8);
-        to->view[v] = (struct bp_view){.shape = shape, .stride = shape + 8, .count = count,
-                                       .dtype = (uint8_t)value->dtype,
-                                       .rank = (uint8_t)value->rank,
-                                       .flags = last ? BP_VIEW_STRIDED : 0};
-    }
-}
-
-static void views_free(struct views *views)
-{
-    free(views->view);
-    free(views->extent);
-}
-
 static size_t element_size(uint32_t dtype)
 {
     static const uint8_t bits[64] = {
@@ -135,48 +79,6 @@ static size_t element_size(uint32_t dtype)
 
 /* ---- claim ---- */
 
-/* Whether BP_ENGINED has the word KEY=VALUE. */
-static bool is_word(const char *key, const char *value)
-{
-    const char *word = engined_word(key);
-    size_t n = strlen(value);
-
-    return word && !strncmp(word, value, n) && (!word[n] || word[n] == ' ');
-}
-
-static void claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
-{
-    long n_group = engined_word("claim") ? strtol(engined_word("claim"), NULL, 10) : 1;
-    double score = engined_word("score") ? strtod(engined_word("score"), NULL) : 2;
-    const struct bp_kernel *row;
-    struct views views;
-
-    if (n_group < 1) n_group = 1;
-    views_fill(graph, &views);
-    for (uint32_t n = 0; n < graph->n_node; n++) {
-        const struct bp_data_node *node = node_at(graph, n);
-        bool good = !node->flags;
-        if (is_word("refuse", node->op)) {
-            out->reason[n] = "it is refused";
-            continue;
-        }
-        if (engined_has("claim=greedy")) {
-            out->group[n] = 1;
-            continue;
-        }
-        if (engined_word("only") && strncmp(engined_word("only"), node->op, strlen(node->op)) != 0)
-            good = false;
-        if (good && engined_find(graph, n, views.view, graph->device, 1, &row, NULL))
-            out->group[n] = n_group == 1 ? 1 : (uint32_t)((n * 7919u / 3) % n_group) + 1;
-        else out->reason[n] = "no row of the cpu runs it";
-    }
-    views_free(&views);
-    for (long g = 0; g < n_group && (size_t)g < graph->n_node; g++) out->score[g] = score;
-    out->n_group = (uint32_t)n_group < graph->n_node ? (uint32_t)n_group : (uint32_t)graph->n_node;
-    for (uint32_t n = 0; n < graph->n_node; n++)
-        if (out->group[n] > out->n_group) out->group[n] = out->n_group;
-}
-
 static enum bp_status engined_claim(void *self, const struct bp_graph_data *graph,
                                     struct bp_claim *out)
 {
@@ -187,7 +89,7 @@ static enum bp_status engined_claim(void *self, const struct bp_graph_data *grap
     if (engined_has("claim=none")) return BP_OK;
     if (engined_has("claim=fails"))
         return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the compiler is not installed");
-    claim_all(graph, out);
+    engined_claim_all(graph, out);
     if (engined_has("claim=range")) out->group[0] = out->n_group + 7;
     if (engined_has("claim=score")) out->score[0] = -1;
     return BP_OK;
@@ -196,7 +98,7 @@ static enum bp_status engined_claim(void *self, const struct bp_graph_data *grap
 /* ---- compile ---- */
 
 struct engine {
-    struct views views;
+    struct engined_views views;
     struct engined_node *node;
     size_t n_node, n_value;
     uint32_t *in, *out, n_in, n_out;
@@ -278,7 +180,7 @@ static enum bp_status constants_upload(struct engine *e)
 static enum bp_status values_place(struct engine *e, const struct bp_graph_data *graph)
 {
     for (uint32_t v = 0; v < graph->n_value; v++) {
-        const struct bp_data_value *value = value_at(graph, v);
+        const struct bp_data_value *value = engined_value(graph, v);
         struct bp_view *view = &e->views.view[v];
         uint64_t bytes = (uint64_t)view->count * element_size(value->dtype);
         view->device = (uint16_t)e->device;
@@ -398,7 +300,7 @@ static uint16_t *places_copy(const uint16_t *from, size_t n)
 
 static bool node_prepare(struct engine *e, const struct bp_engine_compile *c, uint32_t n)
 {
-    const struct bp_data_node *from = node_at(c->graph, n);
+    const struct bp_data_node *from = engined_data_node(c->graph, n);
     struct engined_node *to = &e->node[n];
 
     if (!engined_find(c->graph, n, e->views.view, c->device, c->width, &to->row, &to->plan))
@@ -433,7 +335,7 @@ static void engine_destroy(void *self, uint32_t device, void *engine)
     }
     for (size_t v = 0; v < e->n_value; v++) free(e->constant[v]);
     engined_block_free(e->device, &e->block);
-    views_free(&e->views);
+    engined_views_free(&e->views);
     free(e->node);
     free(e->constant);
     free(e->at);
@@ -462,7 +364,7 @@ static enum bp_status engine_make(const struct bp_engine_compile *c, struct engi
     e->n_in = c->graph->n_in;
     e->n_out = c->graph->n_out;
     if (!e->node || !e->constant || !e->at) abort();
-    views_fill(c->graph, &e->views);
+    engined_views_fill(c->graph, &e->views);
     status = values_place(e, c->graph);
     for (uint32_t n = 0; n < c->graph->n_node && status == BP_OK; n++)
         if (!node_prepare(e, c, n))
@@ -572,6 +474,7 @@ static enum bp_status engined_refit(void *self, const struct bp_engine_refit *r,
                                     struct bp_engine_compiled *out)
 {
     struct timespec pause = {0, 1000000};
+    enum bp_status status;
     struct engine *e;
 
     engined_enter(self);
@@ -581,8 +484,8 @@ static enum bp_status engined_refit(void *self, const struct bp_engine_refit *r,
     if (engined_has("refit=stale")) return BP_ERR_STALE;
     if (engined_has("refit=fails"))
         return bp_fail(engined_cpu.host, BP_ERR_DEVICE, "the weights are in a fuse");
-    e = engine_make(r->compile);
-    if (!e) return bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    status = engine_make(r->compile, &e);
+    if (status) return status;
     constants_take(e, r);
     result_fill(r->compile, e, out);
     if (engined_has("refit=types")) out->out_type[0].extent[0]++;

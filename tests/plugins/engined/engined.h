@@ -80,6 +80,31 @@ extern _Thread_local struct engined_cpu engined_cpu;
 bool engined_has(const char *word);
 const char *engined_word(const char *key);
 
+static inline const struct bp_data_value *engined_value(const struct bp_graph_data *graph,
+                                                        uint32_t v)
+{
+    return BP_ROW(struct bp_data_value, graph->value, graph->value_stride, v);
+}
+
+static inline const struct bp_data_node *engined_data_node(const struct bp_graph_data *graph,
+                                                           uint32_t n)
+{
+    return BP_ROW(struct bp_data_node, graph->node, graph->node_stride, n);
+}
+
+/* All values of a group as views, with their shapes and strides. */
+struct engined_views {
+    struct bp_view *view;
+    int64_t *extent; /* 16 of each */
+};
+
+/* engined_claim.c: fills the views of all values of a graph; engined_views_free frees them. */
+void engined_views_fill(const struct bp_graph_data *graph, struct engined_views *to);
+void engined_views_free(struct engined_views *views);
+
+/* Claims the nodes that rows run, as "claim=", "only=" and "refuse=" say. */
+void engined_claim_all(const struct bp_graph_data *graph, struct bp_claim *out);
+
 /* engined_device.c: whether the host may access the device's memory, whose work is done when its
  * call returns. */
 bool engined_is_host(uint32_t device);
