@@ -30,7 +30,7 @@ static struct key blaslt_choice_key_of(const struct blaslt_plan *p)
     const struct gpu_gemm *g = &p->gemm;
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
                       .transposed = {g->transposed[0], g->transposed[1]}, .adds = (uint8_t)g->adds,
-                      .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL"),
+                      .tf32 = gpu_vendor_tf32(), .tried = kit_setting_is_on(GPU_NAME, "TRIAL"),
                       .library = (uint8_t)p->library->vendor->id, .bias = g->bias >= 0};
 
     memcpy(key.between, g->between, sizeof key.between);

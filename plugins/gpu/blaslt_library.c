@@ -14,7 +14,7 @@ union functions {
 _Static_assert(sizeof(struct blaslt_calls) == SYMBOLS * sizeof(void *), "functions alone");
 
 #ifdef GPU_CUBLASLT
-static const struct gpu_vendor_symbol cublaslt_symbols[] = {
+static const struct kit_symbol cublaslt_symbols[] = {
 #define CALL(result, verb, parameters) {"cublasLt" #verb, true},
 #define CALL_OR_NONE(result, verb, parameters) {"cublasLt" #verb, false},
 #include "blaslt.def"
@@ -27,9 +27,9 @@ static size_t cublaslt_version(void)
 }
 
 struct gpu_vendor gpu_cublaslt = {
-    .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .symbol = cublaslt_symbols, .n = SYMBOLS,
-    .function = cublaslt_found.function, .calls = &cublaslt_found.first,
-    .lock = PTHREAD_MUTEX_INITIALIZER, .version = cublaslt_version, .forget = blaslt_forget,
+    .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .calls = &cublaslt_found.first,
+    .library = KIT_LIBRARY(cublaslt_symbols, cublaslt_found.function, NULL),
+    .version = cublaslt_version, .forget = blaslt_forget,
 };
 
 static const struct blaslt_library cublaslt = {
@@ -48,7 +48,7 @@ enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, stru
 #endif
 
 #ifdef GPU_HIPBLASLT
-static const struct gpu_vendor_symbol hipblaslt_symbols[] = {
+static const struct kit_symbol hipblaslt_symbols[] = {
 #define CALL(result, verb, parameters) {"hipblasLt" #verb, true},
 #define CALL_OF_ONE(result, verb, parameters) {NULL, false},
 #include "blaslt.def"
@@ -70,9 +70,9 @@ static union functions hipblaslt_found = {.first = {.text = hipblaslt_text}};
 /* Each stream has its own handle: a handle owns device memory by which the parts of a product
  * synchronize. */
 struct gpu_vendor gpu_hipblaslt = {
-    .name = "hipBLASLt", .id = GPU_VENDOR_HIPBLASLT, .symbol = hipblaslt_symbols, .n = SYMBOLS,
-    .for_streams = true, .function = hipblaslt_found.function, .calls = &hipblaslt_found.first,
-    .lock = PTHREAD_MUTEX_INITIALIZER, .forget = blaslt_forget,
+    .name = "hipBLASLt", .id = GPU_VENDOR_HIPBLASLT, .calls = &hipblaslt_found.first,
+    .library = KIT_LIBRARY(hipblaslt_symbols, hipblaslt_found.function, NULL), .for_streams = true,
+    .forget = blaslt_forget,
 };
 
 static const struct blaslt_library hipblaslt = {

@@ -46,7 +46,7 @@ struct blaslt_plan {
                                            bias */
 };
 
-#define BLASLT_NAME(plan, verb) ((plan)->library->vendor->symbol[BLASLT_CALL_##verb].name)
+#define BLASLT_NAME(plan, verb) ((plan)->library->vendor->library.symbol[BLASLT_CALL_##verb].name)
 
 /* Calls the library while a plan is being made. false: the call failed, and the reason is
  * logged. */

@@ -11,7 +11,7 @@
 #define GPU_CCL_NAME "NCCL"
 #endif
 
-static const struct gpu_vendor_symbol symbols[] = {
+static const struct kit_symbol symbols[] = {
 #define CALL(result, name, parameters) {#name, true},
 #define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "nccl.def"
@@ -27,8 +27,8 @@ _Static_assert(sizeof(struct bp_ccl_id) == 128, "as ncclUniqueId, which is passe
 _Static_assert(sizeof nccl.call == sizeof nccl.function, "functions alone");
 
 struct gpu_vendor gpu_nccl = {
-    .name = GPU_CCL_NAME, .id = GPU_VENDOR_CCL, .symbol = symbols, .n = SYMBOLS,
-    .function = nccl.function, .calls = &nccl.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = GPU_CCL_NAME, .id = GPU_VENDOR_CCL, .calls = &nccl.first,
+    .library = KIT_LIBRARY(symbols, nccl.function, NULL),
 };
 
 /* A communicator of the library. An abort destroys it. If calls of the communicator do not block,
@@ -67,7 +67,7 @@ enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
     int version;
 
     if (!gpu_vendor_open(&gpu_nccl))
-        return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, GPU_NAME ": %s", gpu_nccl.why);
+        return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, GPU_NAME ": %s", gpu_nccl.library.why);
     TRY(CALL_NCCL(gpu, ncclGetVersion, &version));
     gpu_vendor_report(gpu, &gpu_nccl, (uint64_t)version);
     *out_version = (uint32_t)version;
@@ -134,7 +134,7 @@ enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_cc
     int code;
 
     if (!nccl.call.ncclCommInitRankConfig || !nccl.call.ncclCommFinalize ||
-        gpu_vendor_is_set("CCL_WAITS"))
+        kit_setting_is_on(GPU_NAME, "CCL_WAITS"))
         return BP_ERR_UNSUPPORTED;
     TRY(gpu_device_use(self, index, &caller, &device));
     comm = new_comm(device, false);

@@ -9,7 +9,7 @@
 #include "cudnn_plan.h"
 #include <string.h>
 
-static const struct gpu_vendor_symbol symbols[] = {
+static const struct kit_symbol symbols[] = {
 #define CALL(result, name, parameters) {#name, true},
 #define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "cudnn.def"
@@ -37,8 +37,8 @@ static int cudnn_set_up(void *handle, void *raw_stream, const char **out_functio
 }
 
 struct gpu_vendor gpu_cudnn = {
-    .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
-    .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .calls = &dnn.first,
+    .library = KIT_LIBRARY(symbols, dnn.function, NULL),
     .version = cudnn_version, .forget = cudnn_forget,
     .for_streams = true, .set_up = cudnn_set_up,
 };
@@ -391,7 +391,7 @@ static bool make_fused(struct cudnn_plan *p, struct gpu *gpu, const struct bp_pr
     bool residual = has_input(prep, 3), activation = attrs->activation != BP_ACTIVATION_NONE;
     bool half = gpu_gemm_size(p->dtype) == 2, lies = residual && cudnn_lies(prep->in[3], p->format);
     bool relu = attrs->activation == BP_ACTIVATION_RELU && lies == residual;
-    bool plain = !half || gpu_vendor_is_set("PLAIN_CONV");
+    bool plain = !half || kit_setting_is_on(GPU_NAME, "PLAIN_CONV");
 
     if (!plain && (lies || relu) && make_fused_graph(p, lies, relu))
         return cudnn_tail_init(&p->tail, gpu, prep, false, residual && !lies,

@@ -151,7 +151,8 @@ static bool conv_make(const void *of, struct cudnn_graph *out)
     struct conv_builder c = {.b = {.device = p->device, .handle = p->handle,
                                    .needs_notes = cudnn_may_add_in_half(p),
                                    .keeps_nan = p->adds_relu ||
-                                                gpu_vendor_is_set("KEEP_NAN")}, .plan = p};
+                                                kit_setting_is_on(GPU_NAME, "KEEP_NAN")},
+                             .plan = p};
 
     if (cudnn_has_graphs() && add_tensors(&c, alignment) && add_graph(&c)) {
         *out = c.b.graph;

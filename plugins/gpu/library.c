@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: opens the driver's library, loads its functions and translates its error codes. */
-#include "locate.h"
-#include <dlfcn.h>
+#include "gpu.h"
+#include <kit/library.h>
 #include <string.h>
 
 /* The number of a function is its index in struct gpu_calls. */
 _Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "functions alone");
-
-/* Opens the library that the system's loader finds, or else one in the vendor's folders: the loader
- * often does not know the folders of ROCm. */
-static enum bp_status library_open_library(const struct gpu *gpu, struct gpu_found *out)
-{
-    static const enum gpu_place place[] = {GPU_LOADER, GPU_FOLDERS, GPU_PLACES};
-    const struct gpu_wanted wanted = {"DRIVER", gpu_target.libraries, gpu_target.driver_folders,
-                                      place};
-    char why[GPU_WHY_SIZE];
-    enum bp_status status = gpu_locate_open(&wanted, out, why);
-
-    if (status == BP_ERR_ABSENT)
-        bp_fail(gpu->host, status, GPU_NAME ": %s (%s)", gpu_target.no_driver, why);
-    else if (status != BP_OK)
-        bp_fail(gpu->host, status, GPU_NAME ": the driver's %.200s cannot be opened: %s", out->path,
-                why);
-    return status;
-}
 
 static const enum { NEEDED, OF_CAPTURES, OPTIONAL } use[GPU_CALLS] = {
 #define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = NEEDED,
@@ -32,21 +14,25 @@ static const enum { NEEDED, OF_CAPTURES, OPTIONAL } use[GPU_CALLS] = {
 #include "calls.def"
 };
 
+/* The system's loader is first: it often does not know the folders of ROCm. */
 enum bp_status gpu_library_open(struct gpu *gpu)
 {
+    static const enum kit_place place[] = {KIT_LOADER, KIT_FOLDERS, KIT_PLACES};
+    const struct kit_wanted wanted = {GPU_NAME, "DRIVER", gpu_target.libraries,
+                                      gpu_target.driver_folders, place};
     void *function[GPU_CALLS];
-    struct gpu_found found;
+    struct kit_symbol symbol[GPU_CALLS];
+    struct kit_library driver = KIT_LIBRARY(symbol, function, ": a newer driver is needed");
+    enum bp_status status;
 
-    TRY(library_open_library(gpu, &found));
-    for (int i = 0; i < GPU_CALLS; i++) {
-        function[i] = dlsym(found.library, gpu_target.symbol[i]);
+    for (int i = 0; i < GPU_CALLS; i++)
+        symbol[i] = (struct kit_symbol){gpu_target.symbol[i], use[i] == NEEDED};
+    status = kit_library_load(&driver, &wanted);
+    if (status == BP_ERR_ABSENT)
+        return bp_fail(gpu->host, status, GPU_NAME ": %s (%s)", gpu_target.no_driver, driver.why);
+    if (status) return bp_fail(gpu->host, status, GPU_NAME ": the driver's %s", driver.why);
+    for (int i = 0; i < GPU_CALLS; i++)
         if (!function[i] && use[i] == OF_CAPTURES) gpu->lacks = gpu_target.symbol[i];
-        else if (!function[i] && use[i] == NEEDED)
-            return bp_fail(gpu->host, BP_ERR_DEVICE,
-                           GPU_NAME
-                           ": the driver's %s has no function %s: a newer driver is needed",
-                           found.path, gpu_target.symbol[i]);
-    }
     memcpy(&gpu->call, function, sizeof gpu->call);
     return BP_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.c: defines the plugin's table of callbacks, and creates and destroys an instance. Start
  * here. */
-#include "locate.h"
+#include "gpu.h"
+#include <kit/library.h>
 #include <string.h>
 
 static enum bp_status make_devices(struct gpu *gpu, int n)
@@ -49,12 +50,12 @@ static void plugin_destroy(void *p)
 /* Whether BP_<PLUGIN>_WAIT is "block". */
 static bool plugin_blocks(const struct gpu *gpu)
 {
-    const char *given = gpu_setting("WAIT");
-    char name[GPU_SETTING_SIZE];
+    const char *given = kit_setting(GPU_NAME, "WAIT");
+    char name[KIT_SETTING_SIZE];
 
     if (!given || !strcmp(given, "spin")) return false;
     if (!strcmp(given, "block")) return true;
-    gpu_setting_name(name, "WAIT");
+    kit_setting_name(name, GPU_NAME, "WAIT");
     bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s is '%s': expected block or spin", name, given);
     return false;
 }

@@ -5,7 +5,7 @@
 #include "gemm.h"
 #include "vendor.h"
 
-static const struct gpu_vendor_symbol symbols[] = {
+static const struct kit_symbol symbols[] = {
 #define CALL(result, name, parameters) {#name, true},
 #define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "rocblas.def"
@@ -31,8 +31,8 @@ static int rocblas_set_up(void *handle, void *raw_stream, const char **out_funct
 }
 
 struct gpu_vendor gpu_rocblas = {
-    .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .symbol = symbols, .n = SYMBOLS,
-    .function = roc.function, .calls = &roc.first, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .calls = &roc.first,
+    .library = KIT_LIBRARY(symbols, roc.function, NULL),
     .for_streams = true, .set_up = rocblas_set_up,
 };
 

@@ -21,25 +21,21 @@ union functions {
 };
 
 #ifdef GPU_NVRTC
-static const struct gpu_vendor_symbol nvrtc_symbols[] = {
+static const struct kit_symbol nvrtc_symbols[] = {
 #define CALL(result, name, nvrtc, hiprtc, parameters) {#nvrtc, true},
 #include "rtc.def"
 };
 static union functions nvrtc_found;
 
 struct gpu_vendor gpu_nvrtc = {
-    .name = "NVRTC",
-    .id = GPU_VENDOR_NVRTC,
-    .symbol = nvrtc_symbols,
-    .n = SYMBOLS,
-    .function = nvrtc_found.function,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "NVRTC", .id = GPU_VENDOR_NVRTC,
+    .library = KIT_LIBRARY(nvrtc_symbols, nvrtc_found.function, NULL),
 };
 static const struct rtc_library nvrtc = {&gpu_nvrtc, &nvrtc_found.call};
 #endif
 
 #ifdef GPU_HIPRTC
-static const struct gpu_vendor_symbol hiprtc_symbols[] = {
+static const struct kit_symbol hiprtc_symbols[] = {
 #define CALL(result, name, nvrtc, hiprtc, parameters) {#hiprtc, true},
 #define CALL_OF_ONE(result, name, nvrtc, hiprtc, parameters) {NULL, false},
 #include "rtc.def"
@@ -47,12 +43,8 @@ static const struct gpu_vendor_symbol hiprtc_symbols[] = {
 static union functions hiprtc_found;
 
 struct gpu_vendor gpu_hiprtc = {
-    .name = "hiprtc",
-    .id = GPU_VENDOR_HIPRTC,
-    .symbol = hiprtc_symbols,
-    .n = SYMBOLS,
-    .function = hiprtc_found.function,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .name = "hiprtc", .id = GPU_VENDOR_HIPRTC,
+    .library = KIT_LIBRARY(hiprtc_symbols, hiprtc_found.function, NULL),
 };
 static const struct rtc_library hiprtc = {&gpu_hiprtc, &hiprtc_found.call};
 #endif
@@ -77,7 +69,7 @@ static bool rtc_good(const struct rtc_library *library, const struct gpu_device 
 {
     if (code)
         bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               library->vendor->symbol[call].name, code, library->call->text(code));
+               library->vendor->library.symbol[call].name, code, library->call->text(code));
     return code == 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vendor.c: finds and opens the vendors' libraries and manages their handles; see vendor.h. */
 #include "vendor.h"
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,12 +27,12 @@ static struct gpu_vendor *const vendors[] = {
 
 /* A copy of the library that the process has already loaded comes first: with two copies of cuDNN
  * in one process, as PyTorch's and another, each might load parts of the other. */
-static struct gpu_wanted wanted_of(const struct gpu_vendor *vendor)
+static struct kit_wanted wanted_of(const struct gpu_vendor *vendor)
 {
-    static const enum gpu_place place[] = {GPU_LOADED, GPU_PATH, GPU_FOLDERS, GPU_LOADER,
-                                           GPU_PLACES};
+    static const enum kit_place place[] = {KIT_LOADED, KIT_PATH, KIT_FOLDERS, KIT_LOADER,
+                                           KIT_PLACES};
 
-    return (struct gpu_wanted){vendor->name, gpu_target.vendor[vendor->id],
+    return (struct kit_wanted){GPU_NAME, vendor->name, gpu_target.vendor[vendor->id],
                                gpu_target.folders, place};
 }
 
@@ -41,14 +40,14 @@ static struct gpu_wanted wanted_of(const struct gpu_vendor *vendor)
  * the file. */
 static bool is_there(struct gpu *gpu, const struct gpu_vendor *vendor)
 {
-    const struct gpu_wanted wanted = wanted_of(vendor);
-    bool set = gpu_setting(vendor->name) != NULL, there;
+    const struct kit_wanted wanted = wanted_of(vendor);
+    bool set = kit_setting(GPU_NAME, vendor->name) != NULL, there;
     uint32_t bit = UINT32_C(1) << vendor->id;
-    char why[GPU_WHY_SIZE];
-    struct gpu_found found;
+    char why[KIT_WHY_SIZE];
+    struct kit_found found;
 
     if (!set && gpu->sought & bit) return gpu->there & bit;
-    there = gpu_locate(&wanted, &found, why) == BP_OK;
+    there = kit_library_find(&wanted, &found, why) == BP_OK;
     if (!set) gpu->sought |= bit;
     if (!set && there) gpu->there |= bit;
     return there;
@@ -57,10 +56,10 @@ static bool is_there(struct gpu *gpu, const struct gpu_vendor *vendor)
 static enum bp_status vendor_usable(struct gpu *gpu, const struct gpu_vendor *vendor,
                                     const char *row)
 {
-    char name[GPU_SETTING_SIZE];
+    char name[KIT_SETTING_SIZE];
 
     if (is_there(gpu, vendor)) return BP_OK;
-    gpu_setting_name(name, vendor->name);
+    kit_setting_name(name, GPU_NAME, vendor->name);
     return bp_fail(gpu->host, BP_ERR_UNSUPPORTED,
                    "%s: there is no library %s (%s, in LD_LIBRARY_PATH, where it is put usually, "
                    "or where the loader looks); install it, or set %s to its absolute path",
@@ -94,11 +93,12 @@ static enum bp_status is_allowed(const struct gpu *gpu, const struct bp_kernel *
         {"layer_norm", "NORMS", "it may be slower than the portable kernel"},
         {"rms_norm", "NORMS", "it may be slower than the portable kernel"},
     };
-    char name[GPU_SETTING_SIZE];
+    char name[KIT_SETTING_SIZE];
 
     for (size_t i = 0; row->priority && i < sizeof wanted / sizeof *wanted; i++) {
-        if (strcmp(row->op, wanted[i].op) != 0 || gpu_vendor_is_set(wanted[i].setting)) continue;
-        gpu_setting_name(name, wanted[i].setting);
+        if (strcmp(row->op, wanted[i].op) != 0 || kit_setting_is_on(GPU_NAME, wanted[i].setting))
+            continue;
+        kit_setting_name(name, GPU_NAME, wanted[i].setting);
         return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, "%s: %s; %s=1 allows that", row->name,
                        wanted[i].why, name);
     }
@@ -116,38 +116,11 @@ enum bp_status portable_usable(void *self, const struct bp_kernel *row)
                    "%s: it is for processors; a GPU computes its parts faster", row->name);
 }
 
-static bool open_once(struct gpu_vendor *vendor)
-{
-    const struct gpu_wanted wanted = wanted_of(vendor);
-    struct gpu_found found;
-    char why[GPU_WHY_SIZE];
-
-    if (gpu_locate_open(&wanted, &found, why) != BP_OK) {
-        snprintf(vendor->why, sizeof vendor->why, "%s cannot be opened: %s", vendor->name, why);
-        return false;
-    }
-    snprintf(vendor->path, sizeof vendor->path, "%s", found.path);
-    for (int i = 0; i < vendor->n; i++) {
-        if (!vendor->symbol[i].name) continue;
-        vendor->function[i] = dlsym(found.library, vendor->symbol[i].name);
-        if (vendor->function[i] || !vendor->symbol[i].needed) continue;
-        snprintf(vendor->why, sizeof vendor->why, "%s, %.500s, has no function %s", vendor->name,
-                 found.path, vendor->symbol[i].name);
-        return false;
-    }
-    return true;
-}
-
 bool gpu_vendor_open(struct gpu_vendor *vendor)
 {
-    bool opened;
+    const struct kit_wanted wanted = wanted_of(vendor);
 
-    pthread_mutex_lock(&vendor->lock);
-    if (!vendor->tried) vendor->opened = open_once(vendor);
-    vendor->tried = true;
-    opened = vendor->opened;
-    pthread_mutex_unlock(&vendor->lock);
-    return opened;
+    return kit_library_load(&vendor->library, &wanted) == BP_OK;
 }
 
 void gpu_vendor_report(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version)
@@ -155,19 +128,21 @@ void gpu_vendor_report(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_
     char number[40] = "";
 
     if (atomic_exchange(&vendor->reported, true)) return;
-    if (!vendor->opened) {
-        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: its rows are passed over", vendor->why);
+    if (vendor->library.status) {
+        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: %s: its rows are passed over", vendor->name,
+               vendor->library.why);
         return;
     }
     if (vendor->version) version = vendor->version();
     if (version) snprintf(number, sizeof number, "version %" PRIu64 ", ", version);
-    bp_log(gpu->host, BP_LOG_INFO, GPU_NAME ": %s: %s%s", vendor->name, number, vendor->path);
+    bp_log(gpu->host, BP_LOG_INFO, GPU_NAME ": %s: %s%s", vendor->name, number,
+           vendor->library.path);
 }
 
 static void drop_handle(const struct gpu_device *device, const struct gpu_vendor *vendor,
                         void *handle)
 {
-    gpu_vendor_good(device, vendor, vendor->symbol[1].name, vendor->calls->destroy(handle));
+    gpu_vendor_good(device, vendor, vendor->library.symbol[1].name, vendor->calls->destroy(handle));
 }
 
 /* Sets up a handle (NULL: creates one) for a stream of the driver, or for no stream (NULL). Returns
@@ -180,7 +155,7 @@ static int make_handle(struct gpu_device *device, const struct gpu_vendor *vendo
     int code = handle ? 0 : vendor->calls->create(&handle);
 
     if (alone) pthread_mutex_unlock(&device->whole);
-    *out_function = vendor->symbol[0].name;
+    *out_function = vendor->library.symbol[0].name;
     if (code) return code;
     if (vendor->set_up) code = vendor->set_up(handle, raw_stream, out_function);
     if (code) drop_handle(device, vendor, handle);
@@ -321,14 +296,7 @@ void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *
     return NULL;
 }
 
-bool gpu_vendor_is_set(const char *which)
-{
-    const char *given = gpu_setting(which);
-
-    return given && !strcmp(given, "1");
-}
-
 bool gpu_vendor_tf32(void)
 {
-    return gpu_vendor_is_set("TF32");
+    return kit_setting_is_on(GPU_NAME, "TF32");
 }

@@ -12,7 +12,8 @@
 #ifndef GPU_VENDOR_H
 #define GPU_VENDOR_H
 
-#include "locate.h"
+#include "gpu.h"
+#include <kit/library.h>
 
 /* The first functions of each list. The library creates a handle for the current context. */
 struct gpu_vendor_calls {
@@ -21,32 +22,20 @@ struct gpu_vendor_calls {
     const char *(*text)(int code);
 };
 
-/* A function of a library, and whether a library without the function is unusable. */
-struct gpu_vendor_symbol {
-    const char *name; /* NULL: not looked up; the function table keeps the value that it has */
-    bool needed;
-};
-
 /* A library, and the state that the process keeps about it. */
 struct gpu_vendor {
     const char *name;          /* "cuBLASLt" */
     enum gpu_vendor_id id;
-    const struct gpu_vendor_symbol *symbol; /* the names of its n functions */
-    int n;
+    struct kit_library library; /* its functions: the first are those of gpu_vendor_calls */
     bool for_streams;          /* each stream has its own handle */
-    void **function;           /* the table of the loaded functions, */
-    const struct gpu_vendor_calls *calls; /* and the functions of each library in this table; NULL:
-                                             the library has no handles */
+    const struct gpu_vendor_calls *calls; /* the functions of each library in its table; NULL: the
+                                             library has no handles */
     size_t (*version)(void);   /* called once the library is open; returns 0 if unknown; NULL: not
                                   called */
     /* Prepares a new handle for a stream of the driver, or for no stream (NULL). Returns 0, or the
      * code of the function whose name is stored in out_function. NULL: no preparation is needed. */
     int (*set_up)(void *handle, void *raw_stream, const char **out_function);
     void (*forget)(struct gpu_device *device); /* frees the library's state of a device; or NULL */
-    pthread_mutex_t lock;      /* guards opening */
-    bool tried, opened;
-    char path[GPU_PATH_SIZE];  /* of the file that was opened */
-    char why[768];             /* the reason if it could not be opened */
     atomic_bool reported;
 };
 
@@ -73,7 +62,7 @@ extern struct gpu_vendor gpu_nccl;
 
 /* Whether the library of a kernel row exists, as portable_usable, but without a message. */
 bool gpu_vendor_has(struct gpu *gpu, const struct bp_kernel *row);
-/* Opens the library, once. false: vendor->why has the reason. */
+/* Opens the library, once. false: vendor->library.why has the reason. */
 bool gpu_vendor_open(struct gpu_vendor *vendor);
 /* Logs once the file and the version of the library, or why it could not be opened. version: used
  * where vendor->version is NULL; 0: unknown. */
@@ -113,8 +102,6 @@ void gpu_vendor_close(struct gpu_device *device);
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,
                       const void *made, size_t size);
 
-/* Whether BP_<PLUGIN>_<NAME> is 1. */
-bool gpu_vendor_is_set(const char *name);
 /* The setting TF32: products of f32 may round their factors to TF32. */
 bool gpu_vendor_tf32(void);
 

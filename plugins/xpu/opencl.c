@@ -1,43 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opencl.c: opens the OpenCL loader, and translates OpenCL's error codes. */
 #include "opencl.h"
+#include <kit/library.h>
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-
-static struct {
-    pthread_once_t once;
-    struct xpu_calls call;
-    bool there;
-    char why[256];
-} loader = {.once = PTHREAD_ONCE_INIT};
-
-/* The library is never closed, because its drivers start threads that outlive any instance. */
-static void open_loader(void)
-{
-    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-
-    if (!library) {
-        snprintf(loader.why, sizeof loader.why, "no OpenCL loader: %s", dlerror());
-        return;
-    }
-#define CALL(name) \
-    *(void **)&loader.call.name = dlsym(library, #name); \
-    if (!loader.call.name) { \
-        snprintf(loader.why, sizeof loader.why, \
-                 "the OpenCL loader is older than 1.2: it has no " #name); \
-        return; \
-    }
+static const struct kit_symbol symbols[] = {
+#define CALL(name) {#name, true},
 #include "calls.def"
-    loader.there = true;
-}
+};
+
+static union {
+    void *function[sizeof symbols / sizeof *symbols];
+    struct xpu_calls call;
+} loaded;
+_Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
 
 enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_calls **out_calls)
 {
-    pthread_once(&loader.once, open_loader);
-    if (!loader.there) return bp_fail(host, BP_ERR_ABSENT, "xpu: %s", loader.why);
-    *out_calls = &loader.call;
+    static const char *const names[] = {"libOpenCL.so.1", NULL};
+    static const enum kit_place place[] = {KIT_LOADER, KIT_PLACES};
+    static const struct kit_wanted wanted = {"xpu", "LOADER", names, "", place};
+    static struct kit_library loader = KIT_LIBRARY(symbols, loaded.function,
+                                                   ": it is older than OpenCL 1.2");
+
+    if (kit_library_load(&loader, &wanted))
+        return bp_fail(host, BP_ERR_ABSENT, "xpu: no OpenCL loader: %s", loader.why);
+    *out_calls = &loaded.call;
     return BP_OK;
 }
 

@@ -478,8 +478,8 @@ static void lacks_functions(const void *arg)
     end(&w);
     expect(strstr(error_text, "has no function cublasLtCreate: its rows are passed over") != NULL &&
                strstr(error_text, "has no function hipblasLtCreate: its rows are passed over") &&
-               strstr(error_text, "cuDNN cannot be opened: /dev/null") &&
-               strstr(error_text, "rocBLAS cannot be opened: there is no"),
+               strstr(error_text, "cuDNN: /dev/null cannot be opened: ") &&
+               strstr(error_text, "rocBLAS: /nowhere/librocblas.so cannot be opened: there is no"),
            "it said: %s", error_text);
 }
 

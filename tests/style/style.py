@@ -28,7 +28,8 @@ LAYERS = {
     "sdk/include": [],
     "sdk/opgen": ["sdk/include", "ops: schema"],
     "sdk/dialect": ["sdk/include", "ops: kernel"],
-    "sdk/template": ["sdk/include", "sdk/dialect"],
+    "sdk/kit": ["sdk/include"],
+    "sdk/template": ["sdk/include", "sdk/dialect", "sdk/kit"],
     "ops: schema": [],
     "ops: kernel": ["sdk/include", "sdk/dialect"],
     "ops: rule": ["sdk/include", "core/include", "core"],
@@ -37,8 +38,8 @@ LAYERS = {
     "sdk/child": [],
     "core/include": ["sdk/include"],
     "core": ["core/include", "sdk/include", "ops: schema"],
-    "plugins/gpu": ["sdk/include", "sdk/dialect", "ops: kernel"],
-    "plugins/*": ["plugins/gpu", "sdk/include", "sdk/dialect", "ops: kernel"],
+    "plugins/gpu": ["sdk/include", "sdk/dialect", "sdk/kit", "ops: kernel"],
+    "plugins/*": ["plugins/gpu", "sdk/include", "sdk/dialect", "sdk/kit", "ops: kernel"],
     "sdk/conformance": ["core/include", "sdk/include", "sdk/child", "sdk/onnx", "sdk/onnx/include", "ops: schema", "ops: reference", "ops: cases"],  # table.def
     "sdk/onnx": ["core/include", "sdk/include", "sdk/onnx/include"],
     "sdk/bridges": ["core/include", "sdk/include", "sdk/onnx/include"],
@@ -283,7 +284,7 @@ VARIABLES = "core/runtime/variables.c"  # lists the environment variables of the
 def environment(tree, seen):
     """A set-uid process takes nothing from its caller: docs/security.md."""
     for path in tree.sources(C_SOURCE):
-        if not path.startswith(("core/", "plugins/", "sdk/template/")):
+        if not path.startswith(("core/", "plugins/", "sdk/kit/", "sdk/template/")):
             continue
         seen[0] += 1
         text = without_comments(tree.text[path])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* locate.c: finds and opens the file of a library. A setting can name the file; otherwise the
- * process, folders and the system's loader are searched; see locate.h. */
-#include "locate.h"
+ * process, folders and the system's loader are searched; see library.h. */
+#include "library.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,31 +17,38 @@ enum {
     LACKED = 16
 }; /* limits for libraries that need other missing libraries: nesting, and number for one library */
 
-void gpu_setting_name(char out[GPU_SETTING_SIZE], const char *setting)
+void kit_setting_name(char out[KIT_SETTING_SIZE], const char *plugin, const char *setting)
 {
-    snprintf(out, GPU_SETTING_SIZE, "BP_%s_%s", GPU_NAME, setting);
+    snprintf(out, KIT_SETTING_SIZE, "BP_%s_%s", plugin, setting);
     for (char *c = out; *c; c++) *c = (char)toupper(*c);
 }
 
-const char *gpu_setting(const char *setting)
+const char *kit_setting(const char *plugin, const char *setting)
 {
-    char name[GPU_SETTING_SIZE];
+    char name[KIT_SETTING_SIZE];
     const char *value;
 
-    gpu_setting_name(name, setting);
+    kit_setting_name(name, plugin, setting);
     value = secure_getenv(name);
     return value && *value ? value : NULL;
 }
 
+bool kit_setting_is_on(const char *plugin, const char *setting)
+{
+    const char *given = kit_setting(plugin, setting);
+
+    return given && !strcmp(given, "1");
+}
+
 /* Writes a text as a glob pattern that matches only this text: escapes special characters. Returns
- * the length; GPU_PATH_SIZE: too long. */
-static size_t put_plain(char out[GPU_PATH_SIZE], const char *text, size_t length)
+ * the length; KIT_PATH_SIZE: too long. */
+static size_t put_plain(char out[KIT_PATH_SIZE], const char *text, size_t length)
 {
     size_t used = 0;
 
     *out = 0;
     for (; length; length--) {
-        if (used + 2 >= GPU_PATH_SIZE) return GPU_PATH_SIZE;
+        if (used + 2 >= KIT_PATH_SIZE) return KIT_PATH_SIZE;
         if (strchr("*?[\\", *text)) out[used++] = '\\';
         out[used++] = *text++;
         out[used] = 0;
@@ -50,9 +57,9 @@ static size_t put_plain(char out[GPU_PATH_SIZE], const char *text, size_t length
 }
 
 /* Writes the value of an environment variable, escaped as by put_plain. */
-static size_t put_variable(char out[GPU_PATH_SIZE], const char *name, size_t length)
+static size_t put_variable(char out[KIT_PATH_SIZE], const char *name, size_t length)
 {
-    char text[GPU_SETTING_SIZE];
+    char text[KIT_SETTING_SIZE];
     const char *value;
 
     snprintf(text, sizeof text, "%.*s", (int)length, name);
@@ -63,7 +70,7 @@ static size_t put_variable(char out[GPU_PATH_SIZE], const char *name, size_t len
 /* Writes a folder of a list as a glob pattern. false: the folder is not an absolute path, or is too
  * long. A folder of a target's list is a pattern already, and may begin with an environment
  * variable. */
-static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t length, bool is_pattern)
+static bool put_folder(char out[KIT_PATH_SIZE], const char *folder, size_t length, bool is_pattern)
 {
     size_t used = 0, from = 0;
 
@@ -74,16 +81,16 @@ static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t lengt
         used = put_variable(out, folder + 1, from - 1);
         if (!used) return false;
     }
-    used += (size_t)snprintf(out + used, GPU_PATH_SIZE - used, "%.*s", (int)(length - from),
+    used += (size_t)snprintf(out + used, KIT_PATH_SIZE - used, "%.*s", (int)(length - from),
                              folder + from);
-    return used < GPU_PATH_SIZE && *out == '/';
+    return used < KIT_PATH_SIZE && *out == '/';
 }
 
 /* Searches the folders that match a pattern. If several have the file, takes the one with the
  * newest version. */
-static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char *name)
+static bool is_in_folder(char out[KIT_PATH_SIZE], const char *folder, const char *name)
 {
-    char pattern[GPU_PATH_SIZE + 64];
+    char pattern[KIT_PATH_SIZE + 64];
     bool found = false;
     glob_t all;
 
@@ -91,7 +98,7 @@ static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char
     if (glob(pattern, 0, NULL, &all)) return false;
     for (size_t i = 0; i < all.gl_pathc; i++) {
         const char *path = all.gl_pathv[i];
-        if (strlen(path) >= GPU_PATH_SIZE || access(path, R_OK)) continue;
+        if (strlen(path) >= KIT_PATH_SIZE || access(path, R_OK)) continue;
         if (!found || strverscmp(path, out) > 0) strcpy(out, path);
         found = true;
     }
@@ -100,9 +107,9 @@ static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char
 }
 
 /* Searches the folders of a list in the format of LD_LIBRARY_PATH. */
-static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *name, bool is_pattern)
+static bool is_in_list(char out[KIT_PATH_SIZE], const char *list, const char *name, bool is_pattern)
 {
-    char folder[GPU_PATH_SIZE];
+    char folder[KIT_PATH_SIZE];
 
     while (list && *list) {
         size_t length = strcspn(list, ":");
@@ -125,11 +132,11 @@ static bool is_not_found(const char *error)
 
 /* Finds the name of the missing library that another library needs: dlerror's message begins with
  * it. false: the error is another one, or `name` itself was not found. */
-static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char *error)
+static bool lacks_another(char out[KIT_PATH_SIZE], const char *name, const char *error)
 {
     size_t length = strcspn(error, ":");
 
-    if (length >= GPU_PATH_SIZE) return false;
+    if (length >= KIT_PATH_SIZE) return false;
     memcpy(out, error, length);
     out[length] = 0;
     return is_not_found(error) && !strchr(out, '/') && strcmp(out, name) != 0;
@@ -139,14 +146,14 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
  * library that the loader does not find, opens this one from the vendor's folders and tries again:
  * the loader may not know these folders, as with the drivers of DCUs. */
 static void *locate_open_library(const char *name, const char *folders, int depth,
-                                 char why[GPU_WHY_SIZE])
+                                 char why[KIT_WHY_SIZE])
 {
-    char lacked[GPU_PATH_SIZE], path[GPU_PATH_SIZE];
+    char lacked[KIT_PATH_SIZE], path[KIT_PATH_SIZE];
 
     for (int i = 0; i < LACKED; i++) {
         void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (library) return library;
-        snprintf(why, GPU_WHY_SIZE, "%s", dlerror());
+        snprintf(why, KIT_WHY_SIZE, "%s", dlerror());
         if (!depth || !lacks_another(lacked, name, why) ||
             !is_in_list(path, folders, lacked, true) ||
             !locate_open_library(path, folders, depth - 1, why))
@@ -157,8 +164,8 @@ static void *locate_open_library(const char *name, const char *folders, int dept
 
 /* BP_ERR_ABSENT only if the library itself was not found. If it lacks another library, the status
  * is BP_ERR_DEVICE. */
-static enum bp_status search_loader(const struct gpu_wanted *wanted, const char *name,
-                                    struct gpu_found *out, char why[GPU_WHY_SIZE])
+static enum bp_status search_loader(const struct kit_wanted *wanted, const char *name,
+                                    struct kit_found *out, char why[KIT_WHY_SIZE])
 {
     snprintf(out->path, sizeof out->path, "%s", name);
     out->library = locate_open_library(name, wanted->folders, DEPTH, why);
@@ -166,75 +173,93 @@ static enum bp_status search_loader(const struct gpu_wanted *wanted, const char 
     return !strncmp(why, name, strlen(name)) && is_not_found(why) ? BP_ERR_ABSENT : BP_ERR_DEVICE;
 }
 
-static enum bp_status search_process(const char *name, struct gpu_found *out)
+static enum bp_status search_process(const char *name, struct kit_found *out)
 {
     snprintf(out->path, sizeof out->path, "%s", name);
     out->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     return out->library ? BP_OK : BP_ERR_ABSENT;
 }
 
-static enum bp_status locate_library(const struct gpu_wanted *wanted, enum gpu_place place,
-                                     const char *name, struct gpu_found *out,
-                                     char why[GPU_WHY_SIZE])
+static enum bp_status locate_library(const struct kit_wanted *wanted, enum kit_place place,
+                                     const char *name, struct kit_found *out,
+                                     char why[KIT_WHY_SIZE])
 {
     bool found = false;
 
     switch (place) {
-    case GPU_LOADED: return search_process(name, out);
-    case GPU_LOADER: return search_loader(wanted, name, out, why);
-    case GPU_PATH:
+    case KIT_LOADED: return search_process(name, out);
+    case KIT_LOADER: return search_loader(wanted, name, out, why);
+    case KIT_PATH:
         found = is_in_list(out->path, secure_getenv("LD_LIBRARY_PATH"), name, false);
         break;
-    case GPU_FOLDERS: found = is_in_list(out->path, wanted->folders, name, true); break;
-    case GPU_PLACES: break;
+    case KIT_FOLDERS: found = is_in_list(out->path, wanted->folders, name, true); break;
+    case KIT_PLACES: break;
     }
     return found ? BP_OK : BP_ERR_ABSENT;
 }
 
 /* Uses only the file that the setting names. */
-static enum bp_status is_given(const struct gpu_wanted *wanted, const char *given,
-                               struct gpu_found *out, char why[GPU_WHY_SIZE])
+static enum bp_status locate_given(const struct kit_wanted *wanted, const char *given,
+                               struct kit_found *out, char why[KIT_WHY_SIZE])
 {
-    char name[GPU_SETTING_SIZE];
+    char name[KIT_SETTING_SIZE];
 
     snprintf(out->path, sizeof out->path, "%s", given);
     if (given[0] == '/' && !access(given, R_OK)) return BP_OK;
-    gpu_setting_name(name, wanted->setting);
+    kit_setting_name(name, wanted->plugin, wanted->setting);
     if (!strcmp(given, "off")) {
-        snprintf(why, GPU_WHY_SIZE, "%s is off", name);
+        snprintf(why, KIT_WHY_SIZE, "%s is off", name);
         return BP_ERR_ABSENT;
     }
-    snprintf(why, GPU_WHY_SIZE, "there is no file that can be read where %s says: %.200s", name,
+    snprintf(why, KIT_WHY_SIZE, "there is no file that can be read where %s says: %.200s", name,
              given);
     return BP_ERR_DEVICE;
 }
 
-enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out,
-                          char why[GPU_WHY_SIZE])
+/* Writes the names that were searched for, and the places. */
+static void locate_report(const struct kit_wanted *wanted, char why[KIT_WHY_SIZE])
 {
-    const char *given = gpu_setting(wanted->setting);
-    char name[GPU_SETTING_SIZE];
+    static const char *const where[KIT_PLACES] = {
+        [KIT_LOADED] = "among the libraries of the process",
+        [KIT_PATH] = "in LD_LIBRARY_PATH",
+        [KIT_FOLDERS] = "in ",
+        [KIT_LOADER] = "where the loader looks",
+    };
+    char setting[KIT_SETTING_SIZE];
+    size_t used = 0;
 
-    *out = (struct gpu_found){.library = NULL};
-    if (given) return is_given(wanted, given, out, why);
-    for (const enum gpu_place *place = wanted->place; *place != GPU_PLACES; place++)
+    for (const char *const *n = wanted->names; *n && used < 200; n++)
+        used += (size_t)snprintf(why + used, KIT_WHY_SIZE - used, "%s%.100s", used ? ", " : "no ",
+                                 *n);
+    for (const enum kit_place *place = wanted->place; *place != KIT_PLACES; place++)
+        used += (size_t)snprintf(why + used, KIT_WHY_SIZE - used, "%s%s%.500s",
+                                 place == wanted->place ? " " : " or ", where[*place],
+                                 *place == KIT_FOLDERS ? wanted->folders : "");
+    kit_setting_name(setting, wanted->plugin, wanted->setting);
+    snprintf(why + used, KIT_WHY_SIZE - used, "; %s can name its file", setting);
+}
+
+enum bp_status kit_library_find(const struct kit_wanted *wanted, struct kit_found *out,
+                                char why[KIT_WHY_SIZE])
+{
+    const char *given = kit_setting(wanted->plugin, wanted->setting);
+
+    *out = (struct kit_found){.library = NULL};
+    if (given) return locate_given(wanted, given, out, why);
+    for (const enum kit_place *place = wanted->place; *place != KIT_PLACES; place++)
         for (const char *const *n = wanted->names; *n; n++) {
             enum bp_status status = locate_library(wanted, *place, *n, out, why);
             if (status != BP_ERR_ABSENT) return status;
         }
-    gpu_setting_name(name, wanted->setting);
-    snprintf(why, GPU_WHY_SIZE,
-             "no %s, nor one of its other names, where the loader looks or in %.500s; %s can name "
-             "its file",
-             wanted->names[0], wanted->folders, name);
+    locate_report(wanted, why);
     return BP_ERR_ABSENT;
 }
 
 /* Opens the library, and stores the path under which the loader knows it. */
-static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_found *out,
-                                 char why[GPU_WHY_SIZE])
+static enum bp_status open_found(const struct kit_wanted *wanted, struct kit_found *out,
+                                 char why[KIT_WHY_SIZE])
 {
-    enum bp_status status = gpu_locate(wanted, out, why);
+    enum bp_status status = kit_library_find(wanted, out, why);
     struct link_map *map = NULL;
 
     if (status != BP_OK) return status;
@@ -247,8 +272,8 @@ static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_fou
 
 /* Only one thread at a time: a thread may read the name of a library that another thread has
  * opened, and the loader does not promise any order between the two. */
-enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found *out,
-                               char why[GPU_WHY_SIZE])
+enum bp_status kit_library_open(const struct kit_wanted *wanted, struct kit_found *out,
+                               char why[KIT_WHY_SIZE])
 {
     static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
     enum bp_status status;
