@@ -199,10 +199,10 @@ static enum bp_status blaslt_products(const struct bp_launch *launch)
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     if (!vendor->for_streams) return blaslt_run_all(launch, plan, handle);
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = gpu_vendor_handle(stream, vendor, &handle);
     if (status == BP_OK) status = blaslt_run_all(launch, plan, handle);
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     return status;
 }
 

@@ -173,27 +173,19 @@ enum bp_status gpu_ccl_comm_joined(void *self, void *p)
                                     : ccl_check(self, "ncclCommInitRankConfig", code);
 }
 
-static uint64_t ccl_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* Waits until a call that returned `code` is complete, and returns its final code. ns: the time
  * limit; 0: none. */
 static int ccl_settle(struct gpu_comm *comm, int code, uint64_t ns)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    uint64_t began = ccl_now();
+    uint64_t began = kit_now_ns();
     int failed;
 
     while (code == NCCL_IN_PROGRESS && !atomic_load(&comm->aborted)) {
         nanosleep(&pause, NULL);
         failed = ccl_poll(comm, &code);
         if (failed) return failed;
-        if (ns && ccl_now() - began > ns) break;
+        if (ns && kit_now_ns() - began > ns) break;
     }
     return code;
 }

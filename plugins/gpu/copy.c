@@ -55,9 +55,9 @@ enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_
 
     TRY(gpu_device_use(self, index, &caller, &device));
     if (copy->size > GPU_STAGE) return copy_waiting(stream, copy);
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = copy_staged(stream, copy);
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     if (status) gpu_stream_join(stream); /* no event shows when the stage is free */
     return status;
 }

@@ -639,12 +639,12 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
         TRY(cudnn_place(launch, i, part[i], move, &workspace, &at[i]));
     if (p->adds_residual)
         TRY(cudnn_place(launch, RESIDUAL, launch->in[3], move, &workspace, &at[RESIDUAL]));
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = cudnn_run(p, stream,
                        (void *[OPERANDS]){at[X].data, at[W].data, at[Y].data, bias,
                                           at[RESIDUAL].data},
                        workspace);
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     if (status == BP_OK && at[result].data != part[result]->data)
         status = cudnn_assign(launch, &at[result], part[result]);
     return status == BP_OK ? cudnn_tail_run(&p->tail, launch) : status;

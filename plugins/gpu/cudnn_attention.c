@@ -158,14 +158,14 @@ static enum bp_status attention_enqueue(const struct attention_plan *p, struct g
     void *handle;
     int code;
 
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = gpu_vendor_handle(stream, &gpu_cudnn, &handle);
     if (status == BP_OK) {
         code = cudnn_graph_execute(p->device, p->graph, handle, OPERANDS, id, operand, workspace,
                                    &function);
         status = gpu_vendor_check(p->device, &gpu_cudnn, function, code);
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     return status;
 }
 

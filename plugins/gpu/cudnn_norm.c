@@ -164,14 +164,14 @@ static enum bp_status norm_enqueue(const struct norm_plan *p, struct gpu_stream 
         id[n] = i;
         operand[n++] = i == EPSILON ? (void *)&p->epsilon : at[i].data;
     }
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = gpu_vendor_handle(stream, &gpu_cudnn, &handle);
     if (status == BP_OK) {
         code = cudnn_graph_execute(p->device, p->graph, handle, n, id, operand, workspace,
                                    &function);
         status = gpu_vendor_check(p->device, &gpu_cudnn, function, code);
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     return status;
 }
 

@@ -2,13 +2,10 @@
 /* event.c: implements events by the driver's events. An event also records up to which launch of
  * its stream faults are known once the event is reached. */
 #include "gpu.h"
-#include <time.h>
 
 struct gpu_event {
-    void *raw;         /* the driver's event */
-    uint64_t stream;   /* number of the stream on which it was recorded, which may no longer exist;
-                          0: none */
-    uint64_t launched; /* number of launches of this stream before the event */
+    void *raw;            /* the driver's event */
+    struct kit_mark mark; /* the launches before the event */
 };
 
 unsigned gpu_event_flags(const struct gpu *gpu)
@@ -56,13 +53,12 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
     struct gpu_stream *stream = p;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
-    uint64_t launched;
+    struct kit_mark mark;
 
     TRY(gpu_device_use(self, index, &caller, &device));
-    launched = gpu_fault_launched(stream);
+    mark = kit_mark_make(&stream->kit);
     TRY(GPU_CALL(device, event_record, event->raw, stream->raw));
-    event->stream = stream->number;
-    event->launched = launched;
+    event->mark = mark;
     return BP_OK;
 }
 
@@ -70,12 +66,13 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
 static enum bp_status event_report(struct gpu_device *device, const struct gpu_event *event)
 {
     enum bp_status status = BP_OK;
+    struct kit_stream *stream;
 
-    if (!event->launched) return BP_OK;
-    pthread_mutex_lock(&device->lock);
-    for (struct gpu_stream *s = device->streams; s; s = s->next)
-        if (s->number == event->stream) status = gpu_fault_report(s, event->launched);
-    pthread_mutex_unlock(&device->lock);
+    if (!event->mark.launched) return BP_OK;
+    pthread_mutex_lock(&device->streams.lock);
+    stream = kit_stream_find(&device->streams, event->mark.stream);
+    if (stream) status = gpu_stream_faults((struct gpu_stream *)stream, event->mark.launched);
+    pthread_mutex_unlock(&device->streams.lock);
     return status;
 }
 
@@ -92,37 +89,16 @@ enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
     return event_report(device, event);
 }
 
-static uint64_t event_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* The drivers can wait without a limit (spinning or asleep, as the event was created) or not at
- * all. For a wait with a timeout the function polls the event, with growing pauses. */
+ * all. */
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
-    uint64_t start = event_now_ns(), pause = 2000, past = 0;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
-    enum bp_status status;
 
     TRY(gpu_device_use(self, index, &caller, &device));
-    if (timeout_ns == UINT64_MAX) {
-        TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
-        return event_report(device, event);
-    }
-    while ((status = gpu_event_query(self, index, event)) == BP_ERR_NOT_READY &&
-           past < timeout_ns) {
-        if (pause > timeout_ns - past) pause = timeout_ns - past;
-        nanosleep(&(struct timespec){0, (long)pause}, NULL);
-        if (pause < 1000000) pause *= 2;
-        past = event_now_ns() - start;
-    }
-    if (status != BP_ERR_NOT_READY) return status;
-    return bp_fail(device->gpu->host, BP_ERR_TIMEOUT,
-                   GPU_NAME ":%u: the event was not reached after %.3f s", device->index,
-                   (double)timeout_ns / 1e9);
+    if (timeout_ns != UINT64_MAX)
+        return kit_event_wait(&device->report, gpu_event_query, self, event, timeout_ns);
+    TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
+    return event_report(device, event);
 }

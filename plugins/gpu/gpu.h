@@ -13,6 +13,7 @@
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
+#include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -122,14 +123,14 @@ struct gpu_device {
     char arch[GPU_ARCH];       /* "sm_90", "gfx90a:sramecc+:xnack-"; "": unknown */
     uint32_t units;
     atomic_bool open;
-    pthread_mutex_t lock;      /* guards opening and the list of streams; held only briefly */
+    struct kit_report report;  /* where faults of the device's kernels are reported */
+    pthread_mutex_t lock;      /* guards opening; held only briefly */
     pthread_mutex_t loading;   /* guards modules and library handles, which take seconds to create;
                                   never held together with `lock` */
     pthread_mutex_t whole;     /* held while a thread waits for the whole device or captures a
                                   stream: a driver does not accept both at the same time */
     void *context;
-    struct gpu_stream *streams;
-    uint64_t n_stream;         /* number of streams created so far */
+    struct kit_streams streams;
     _Atomic uint64_t n_result; /* launches so far that return results to the host */
     _Atomic uint64_t peers;    /* mask of the devices (below 64) for whose memory this device has
                                   requested peer access */
@@ -160,17 +161,10 @@ struct gpu {
 };
 
 /* The words in pinned memory that the kernels of a stream write for the host. */
-enum { GPU_RESULTS = 62, GPU_FAULTS = 64 };
+enum { GPU_RESULTS = 62 };
 struct gpu_words {
     int64_t result[GPU_RESULTS];
-    uint32_t fault[GPU_FAULTS];
-};
-
-/* The kernel row that uses a fault word. */
-struct gpu_fault {
-    const char *row;      /* NULL: the word is free; words are assigned in order */
-    uint64_t first, last; /* first and last launch of the row that is not yet known to have
-                             succeeded; 0: none */
+    uint32_t fault[KIT_FAULTS];
 };
 
 /* The address that receives a result once the host has waited for its launch. */
@@ -185,17 +179,10 @@ struct gpu_result {
 enum { GPU_STAGES = 4, GPU_STAGE = 64 << 10 };
 
 struct gpu_stream {
-    struct gpu_stream *next;   /* the next stream of the device */
+    struct kit_stream kit;     /* must be first; its lock guards all fields below */
     struct gpu_device *device;
     void *raw;                 /* the driver's stream */
-    uint64_t number;           /* unique among all streams that the device ever had */
-    pthread_mutex_t lock;      /* guards all fields below */
     struct gpu_words *words;
-    bool captured;             /* launches are recorded; the thread that captures the stream sets
-                                  this field and the next one */
-    uint64_t faults_captured;  /* mask of the words that recorded launches may write */
-    struct gpu_fault fault[GPU_FAULTS];
-    uint64_t launched;         /* launches that have been assigned a fault word */
     struct gpu_result result[GPU_RESULTS]; /* a ring; number i is at i % GPU_RESULTS */
     uint64_t results_taken, results_given;
     char *stage;               /* GPU_STAGES spans of GPU_STAGE bytes */
@@ -259,6 +246,9 @@ enum bp_status gpu_stream_join(struct gpu_stream *stream);
  * wait for them, and returns the failure that kernels reported. */
 enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome);
 
+/* Reports the faults of the stream's launches up to number `until`, which have ended. */
+enum bp_status gpu_stream_faults(struct gpu_stream *stream, uint64_t until);
+
 /* Returns a word of the stream for a result that is copied to `to` in the end; NULL: no word is
  * free. gpu_stream_launched: the launch that sets the result has been made, so a wait for the whole
  * device that begins from now on covers the launch. */
@@ -266,16 +256,6 @@ int64_t *gpu_stream_result(struct gpu_stream *stream, int64_t *to);
 void gpu_stream_launched(struct gpu_stream *stream);
 /* No caller waits any more for the results of the n addresses from `to` on. */
 void gpu_stream_forget(struct gpu_stream *stream, const int64_t *to, uint32_t n);
-
-/* fault.c: returns the word into which a launch of this kernel row writes its faults. */
-uint32_t *gpu_fault_take(struct gpu_stream *stream, const char *row);
-/* Counts a replay of recorded launches, which were assigned these words (a mask). */
-void gpu_fault_replay(struct gpu_stream *stream, uint64_t words);
-/* Returns the number of the stream's launches that were assigned a word, including replays. */
-uint64_t gpu_fault_launched(struct gpu_stream *stream);
-/* The launches up to number `until` have ended. BP_ERR_FAULT: the message names the kernel row that
- * found bad values. Each fault is reported once. */
-enum bp_status gpu_fault_report(struct gpu_stream *stream, uint64_t until);
 
 /* arch.c: whether a device can load one of the images that are compiled for these targets, "80,
  * 90+ptx". True if the architecture is unknown. */

@@ -39,9 +39,9 @@ enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
         pthread_mutex_unlock(&device->whole);
         return status;
     }
-    stream->captured = true;
+    stream->kit.captured = true;
     atomic_store(&device->captured, true);
-    stream->faults_captured = 0;
+    stream->kit.faults_captured = 0;
     return BP_OK;
 }
 
@@ -52,7 +52,7 @@ static enum bp_status graphs_end(struct gpu_stream *stream, void **out_graph)
     enum bp_status status;
 
     status = GPU_CALL(device, capture_end, stream->raw, out_graph);
-    stream->captured = false;
+    stream->kit.captured = false;
     atomic_store(&device->captured, false);
     pthread_mutex_unlock(&device->whole);
     return status;
@@ -66,7 +66,7 @@ static enum bp_status graphs_make(struct gpu_stream *stream, struct gpu_recordin
     void *graph = NULL;
 
     TRY(graphs_end(stream, &graph));
-    recording->faults = stream->faults_captured;
+    recording->faults = stream->kit.faults_captured;
     status = GPU_CALL(device, graph_instantiate, &recording->program, graph, 0);
     GPU_NOTE(device, graph_destroy, graph);
     return status;
@@ -110,7 +110,7 @@ enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));
-    if (recording->faults) gpu_fault_replay(stream, recording->faults);
+    if (recording->faults) kit_fault_replay(&stream->kit, recording->faults);
     return GPU_CALL(device, program_launch, recording->program, stream->raw);
 }
 

@@ -21,6 +21,8 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
         struct gpu_device *device = &gpu->device[i];
         device->gpu = gpu;
         device->index = (uint32_t)i;
+        device->report = (struct kit_report){gpu->host, GPU_NAME, device->index, false};
+        pthread_mutex_init(&device->streams.lock, NULL);
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->loading, NULL);
         pthread_mutex_init(&device->compiling, NULL);
@@ -37,6 +39,7 @@ static void plugin_destroy(void *p)
 
     for (uint32_t i = 0; i < gpu->n_found; i++) {
         gpu_device_close(&gpu->device[i]);
+        pthread_mutex_destroy(&gpu->device[i].streams.lock);
         pthread_mutex_destroy(&gpu->device[i].lock);
         pthread_mutex_destroy(&gpu->device[i].loading);
         pthread_mutex_destroy(&gpu->device[i].compiling);

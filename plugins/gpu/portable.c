@@ -69,7 +69,8 @@ static enum bp_status portable_operand(const struct bp_launch *launch, const str
     struct gpu_stream *stream = launch->stream;
 
     *out = p->operand[i].data;
-    if (p->faults >> i & 1) *out = gpu_fault_take(stream, launch->kernel->name);
+    if (p->faults >> i & 1)
+        *out = &stream->words->fault[kit_fault_take(&stream->kit, launch->kernel->name)];
     if (!(p->results >> i & 1) || !*out) return BP_OK;
     *out = gpu_stream_result(stream, *out);
     if (*out) return BP_OK;

@@ -150,7 +150,7 @@ static enum bp_status set_workspace(const struct bp_launch *launch, void *handle
     if (plan->workspace)
         return CHECK(stream->device, rocblas_set_workspace, handle, launch->workspace,
                      plan->workspace);
-    if (!stream->captured) return BP_OK;
+    if (!stream->kit.captured) return BP_OK;
     return bp_fail(stream->device->gpu->host, BP_ERR_UNSUPPORTED,
                    GPU_NAME ":%u: this version of rocBLAS has no function rocblas_set_workspace: "
                             "its products cannot be recorded",
@@ -185,8 +185,8 @@ enum bp_status gpu_rocblas_run(const struct bp_launch *launch)
     enum bp_status status;
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     status = rocblas_run_all(launch);
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     return status;
 }

@@ -15,7 +15,7 @@ static struct gpu_stream *new_stream(struct gpu_device *device)
         return NULL;
     }
     *stream = (struct gpu_stream){.device = device};
-    pthread_mutex_init(&stream->lock, NULL);
+    pthread_mutex_init(&stream->kit.lock, NULL);
     return stream;
 }
 
@@ -31,7 +31,7 @@ static void drop_stream(struct gpu_stream *stream)
     if (stream->raw) GPU_NOTE(device, stream_destroy, stream->raw);
     if (stream->stage) GPU_NOTE(device, pinned_free, stream->stage);
     if (stream->words) GPU_NOTE(device, pinned_free, stream->words);
-    pthread_mutex_destroy(&stream->lock);
+    pthread_mutex_destroy(&stream->kit.lock);
     host->release(host->ctx, stream, sizeof *stream);
 }
 
@@ -61,11 +61,7 @@ enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
         drop_stream(stream);
         return status;
     }
-    pthread_mutex_lock(&device->lock);
-    stream->next = device->streams;
-    stream->number = ++device->n_stream;
-    device->streams = stream;
-    pthread_mutex_unlock(&device->lock);
+    kit_stream_add(&device->streams, &stream->kit);
     *out_stream = stream;
     return BP_OK;
 }
@@ -74,27 +70,23 @@ void gpu_stream_destroy(void *self, uint32_t index, void *p)
 {
     GPU_CALLER caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
-    struct gpu_stream *stream = p, **at = &device->streams;
 
-    pthread_mutex_lock(&device->lock);
-    while (*at != stream) at = &(*at)->next;
-    *at = stream->next;
-    pthread_mutex_unlock(&device->lock);
-    drop_stream(stream);
+    kit_stream_remove(&device->streams, p);
+    drop_stream(p);
 }
 
 int64_t *gpu_stream_result(struct gpu_stream *stream, int64_t *to)
 {
     int64_t *word = NULL;
 
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     if (stream->results_taken - stream->results_given < GPU_RESULTS) {
         uint64_t i = stream->results_taken++ % GPU_RESULTS;
         stream->result[i] = (struct gpu_result){to, UINT64_MAX};
         word = &stream->words->result[i];
         *word = *to;
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     return word;
 }
 
@@ -102,29 +94,29 @@ void gpu_stream_launched(struct gpu_stream *stream)
 {
     uint64_t number = atomic_fetch_add(&stream->device->n_result, 1) + 1;
 
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     for (uint64_t i = stream->results_given; i < stream->results_taken; i++) {
         struct gpu_result *result = &stream->result[i % GPU_RESULTS];
         if (result->launch == UINT64_MAX) result->launch = number;
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
 }
 
 void gpu_stream_forget(struct gpu_stream *stream, const int64_t *to, uint32_t n)
 {
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     for (uint64_t i = stream->results_given; i < stream->results_taken; i++) {
         struct gpu_result *result = &stream->result[i % GPU_RESULTS];
         if (result->to >= to && result->to < to + n) result->to = NULL;
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
 }
 
 /* Copies the results of launches up to this one to their callers, if the launches have
  * succeeded. */
 static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
 {
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     while (stream->results_given < stream->results_taken) {
         uint64_t i = stream->results_given % GPU_RESULTS;
         struct gpu_result *result = &stream->result[i];
@@ -132,14 +124,20 @@ static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
         if (good && result->to) *result->to = stream->words->result[i];
         stream->results_given++;
     }
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
+}
+
+enum bp_status gpu_stream_faults(struct gpu_stream *stream, uint64_t until)
+{
+    return kit_fault_report(&stream->device->report, &stream->kit, stream->words->fault, until,
+                            NULL);
 }
 
 /* Reads all results: the thread that waits for a stream is also the one that makes its launches. */
 enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome)
 {
     give_results(stream, UINT64_MAX, outcome == BP_OK);
-    return outcome ? outcome : gpu_fault_report(stream, UINT64_MAX);
+    return outcome ? outcome : gpu_stream_faults(stream, UINT64_MAX);
 }
 
 /* Called when all streams have been waited for. Other threads may have launched more work
@@ -150,14 +148,15 @@ static enum bp_status collect_all(struct gpu_device *device, uint64_t launch,
 {
     enum bp_status status = outcome;
 
-    pthread_mutex_lock(&device->lock);
-    for (struct gpu_stream *s = device->streams; s; s = s->next) {
+    pthread_mutex_lock(&device->streams.lock);
+    for (struct kit_stream *k = device->streams.first; k; k = k->next) {
+        struct gpu_stream *s = (struct gpu_stream *)k;
         enum bp_status found = outcome;
         give_results(s, launch, outcome == BP_OK);
-        if (outcome == BP_OK) found = gpu_fault_report(s, UINT64_MAX);
+        if (outcome == BP_OK) found = gpu_stream_faults(s, UINT64_MAX);
         if (status == BP_OK) status = found;
     }
-    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_unlock(&device->streams.lock);
     return status;
 }
 

@@ -222,9 +222,9 @@ void gpu_vendor_provide(struct gpu_stream *stream)
     bool has[GPU_VENDORS];
 
     if (atomic_load(&stream->device->captured)) return;
-    pthread_mutex_lock(&stream->lock);
+    pthread_mutex_lock(&stream->kit.lock);
     for (int i = 0; i < GPU_VENDORS; i++) has[i] = stream->vendor[i];
-    pthread_mutex_unlock(&stream->lock);
+    pthread_mutex_unlock(&stream->kit.lock);
     for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
         if (vendors[i]->for_streams && !has[vendors[i]->id])
             vendor_provide(stream->device, vendors[i]);
@@ -239,7 +239,7 @@ enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *v
     int code = 0;
 
     if (!*handle) {
-        spare = stream->captured ? atomic_exchange(&device->spare[vendor->id], NULL) : NULL;
+        spare = stream->kit.captured ? atomic_exchange(&device->spare[vendor->id], NULL) : NULL;
         code = make_handle(device, vendor, spare, stream->raw, handle, &function);
         TRY(gpu_vendor_check(device, vendor, function, code));
     }

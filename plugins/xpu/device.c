@@ -227,11 +227,12 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     cl_int code;
 
     *d = (struct xpu_device){
-        .self = self, .platform = platform, .id = id, .number = self->n_device};
+        .self = self, .platform = platform, .id = id, .number = self->n_device,
+        .report = {self->host, "xpu", self->n_device, true}};
     d->context = self->call->clCreateContext(properties, 1, &id, NULL, NULL, &code);
     if (!d->context) return xpu_fail(self, d->number, "clCreateContext", code);
     set_options(d);
-    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->streams.lock, NULL);
     xpu_programs_init(d);
     pthread_mutex_init(&d->fused_lock, NULL);
     pthread_mutex_init(&d->kept_lock, NULL);
@@ -239,7 +240,7 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     if (status) {
         xpu_fused_finish(d);
         xpu_programs_finish(d);
-        pthread_mutex_destroy(&d->lock);
+        pthread_mutex_destroy(&d->streams.lock);
         self->call->clReleaseContext(d->context);
         return status;
     }
@@ -349,7 +350,7 @@ void xpu_devices_finish(struct xpu *self)
         xpu_stream_destroy(self, i, self->device[i].common);
         xpu_fused_finish(&self->device[i]);
         xpu_programs_finish(&self->device[i]);
-        pthread_mutex_destroy(&self->device[i].lock);
+        pthread_mutex_destroy(&self->device[i].streams.lock);
         self->call->clReleaseContext(self->device[i].context);
     }
     free(self->device);

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
 {
@@ -21,7 +20,7 @@ enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
 static void event_forget(struct xpu *self, struct xpu_event *e)
 {
     if (!e->event) return;
-    if (e->launched) self->call->clWaitForEvents(1, &e->event);
+    if (e->mark.launched) self->call->clWaitForEvents(1, &e->event);
     self->call->clReleaseEvent(e->event);
     e->event = NULL;
     memset(e->fault, 0, sizeof e->fault);
@@ -43,10 +42,9 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
     cl_int code;
 
     event_forget(self, e);
-    status = xpu_fault_read(s, e->fault, &e->launched);
+    status = xpu_fault_read(s, e->fault, &e->mark);
     if (status) return status;
     e->device = s->device;
-    e->stream = s->number;
     code = self->call->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &e->event);
     if (code == CL_SUCCESS) code = self->call->clFlush(s->queue);
     return code == CL_SUCCESS ? BP_OK
@@ -55,16 +53,17 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
 
 /* Checks the fault words of an event that has been reached. A stream that no longer exists reports
  * no faults. */
-static enum bp_status event_report(const struct xpu_event *e)
+static enum bp_status event_report(struct xpu_event *e)
 {
     struct xpu_device *d = e->device;
     enum bp_status status = BP_OK;
+    struct kit_stream *stream;
 
-    if (!e->launched) return BP_OK;
-    pthread_mutex_lock(&d->lock);
-    for (struct xpu_stream *s = d->streams; s; s = s->next)
-        if (s->number == e->stream) status = xpu_fault_check(s, e->fault, e->launched);
-    pthread_mutex_unlock(&d->lock);
+    if (!e->mark.launched) return BP_OK;
+    pthread_mutex_lock(&d->streams.lock);
+    stream = kit_stream_find(&d->streams, e->mark.stream);
+    if (stream) status = xpu_fault_check((struct xpu_stream *)stream, e->fault, e->mark);
+    pthread_mutex_unlock(&d->streams.lock);
     return status;
 }
 
@@ -104,33 +103,14 @@ static enum bp_status event_wait(struct xpu *self, uint32_t device, struct xpu_e
                                         : xpu_work_fail(self, device, "clWaitForEvents", code);
 }
 
-static uint64_t event_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-/* OpenCL can wait without a limit or not at all. With a deadline the function polls the event,
- * every 20 us at first, and at least every millisecond. */
+/* OpenCL can wait without a limit or not at all. */
 enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t timeout_ns)
 {
     struct xpu *self = p;
     struct xpu_event *e = event;
-    uint64_t began = event_now_ns();
-    long pause = 20000;
-    bool reached = false;
+    enum bp_status status = BP_OK;
 
-    if (timeout_ns == UINT64_MAX && e->event) {
-        enum bp_status status = event_wait(self, device, e);
-        if (status) return status;
-    }
-    for (;;) {
-        enum bp_status status = event_poll(self, device, e, &reached);
-        if (status || reached) return status;
-        if (event_now_ns() - began >= timeout_ns) return BP_ERR_TIMEOUT;
-        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
-        if (pause < 1000000) pause *= 2;
-    }
+    if (timeout_ns == UINT64_MAX && e->event) status = event_wait(self, device, e);
+    if (status) return status;
+    return kit_event_wait(&self->device[device].report, xpu_event_query, self, event, timeout_ns);
 }

@@ -127,9 +127,9 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
-    uint32_t word[XPU_FAULTS] = {0};
-    uint64_t launched;
-    enum bp_status status = xpu_fault_read(s, word, &launched);
+    uint32_t word[KIT_FAULTS] = {0};
+    struct kit_mark mark;
+    enum bp_status status = xpu_fault_read(s, word, &mark);
     cl_int code;
 
     if (status) return status;
@@ -139,7 +139,7 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
         self->call->clFinish(s->queue); /* no copy writes to `word` any more */
         return xpu_work_fail(self, device, "clEnqueueReadBuffer", code);
     }
-    return xpu_fault_check(s, word, launched);
+    return xpu_fault_check(s, word, mark);
 }
 
 enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const struct bp_copy *copy)

@@ -18,11 +18,11 @@ static enum bp_status take_results(struct xpu_stream *s, const struct bp_launch 
     size_t at = (size_t)((int64_t *)operand->data - launch->result);
     cl_int code = CL_SUCCESS;
 
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->kit.lock);
     if (!s->results)
         s->results = self->call->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE,
                                                 XPU_RESULTS * sizeof(int64_t), NULL, &code);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->kit.lock);
     if (!s->results) return xpu_fail(self, s->device->number, "clCreateBuffer", code);
     *operand = (struct portable_operand){(void *)(at * sizeof(int64_t)), s->results};
     return BP_OK;

@@ -19,12 +19,8 @@ enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
         free(stream);
         return xpu_fail(self, device, "clCreateCommandQueue", code);
     }
-    pthread_mutex_init(&stream->lock, NULL);
-    pthread_mutex_lock(&d->lock);
-    stream->next = d->streams;
-    stream->number = ++d->n_stream;
-    d->streams = stream;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_init(&stream->kit.lock, NULL);
+    kit_stream_add(&d->streams, &stream->kit);
     *out_stream = stream;
     return BP_OK;
 }
@@ -32,17 +28,14 @@ enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
 void xpu_stream_destroy(void *p, uint32_t device, void *stream)
 {
     struct xpu *self = p;
-    struct xpu_stream *s = stream, **at = &s->device->streams;
+    struct xpu_stream *s = stream;
 
     (void)device;
-    pthread_mutex_lock(&s->device->lock);
-    while (*at != s) at = &(*at)->next;
-    *at = s->next;
-    pthread_mutex_unlock(&s->device->lock);
+    kit_stream_remove(&s->device->streams, &s->kit);
     self->call->clReleaseCommandQueue(s->queue);
     xpu_buffer_release(self, s->faults);
     xpu_buffer_release(self, s->results);
-    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->kit.lock);
     free(s);
 }
 
@@ -63,11 +56,11 @@ static cl_command_queue stream_hold(struct xpu_device *d, int i)
 {
     cl_command_queue queue = NULL;
 
-    pthread_mutex_lock(&d->lock);
-    for (struct xpu_stream *s = d->streams; s && !queue; s = s->next)
-        if (!i--) queue = s->queue;
+    pthread_mutex_lock(&d->streams.lock);
+    for (struct kit_stream *k = d->streams.first; k && !queue; k = k->next)
+        if (!i--) queue = ((struct xpu_stream *)k)->queue;
     if (queue) d->self->call->clRetainCommandQueue(queue);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->streams.lock);
     return queue;
 }
 
@@ -91,13 +84,13 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
-    uint32_t word[XPU_FAULTS] = {0};
-    uint64_t launched;
-    enum bp_status status = xpu_fault_read(s, word, &launched);
+    uint32_t word[KIT_FAULTS] = {0};
+    struct kit_mark mark;
+    enum bp_status status = xpu_fault_read(s, word, &mark);
     cl_int code = self->call->clFinish(s->queue);
 
     if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clFinish", code);
-    if (status == BP_OK) status = xpu_fault_check(s, word, launched);
+    if (status == BP_OK) status = xpu_fault_check(s, word, mark);
     return status || stream ? status : finish_all(s->device);
 }
 

@@ -14,11 +14,11 @@
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
 #include <dialect/program_cache.h>
+#include <kit/stream.h>
 #include <pthread.h>
 #include <stdbool.h>
 
 enum {
-    XPU_FAULTS = 64,  /* launches that the fault words can distinguish */
     XPU_UNSTARTED = 16, /* launches that a driver may gather before it must start them */
     XPU_RESULTS = 64, /* true extents that one launch may write */
     XPU_LANES = 256,  /* maximum lanes of a team; some devices and kernels allow fewer */
@@ -53,24 +53,18 @@ struct xpu_program {
 };
 
 struct xpu_stream {
+    struct kit_stream kit;        /* must be first */
     struct xpu_device *device;
-    struct xpu_stream *next;      /* the next stream of the device; guarded by the device's lock */
-    uint64_t number;              /* unique among all streams that the device ever had */
     cl_command_queue queue;
-    pthread_mutex_t lock;
     cl_mem faults, results;       /* created when first needed */
-    const char *name[XPU_FAULTS]; /* the kernels that use the fault words */
     _Atomic uint32_t given;       /* number of launches */
-    uint64_t launched, checked;   /* number of launches with a fault word; of these, the number that
-                                     is known to have succeeded */
 };
 
 struct xpu_event {
     cl_event event; /* NULL: never recorded */
     struct xpu_device *device;
-    uint64_t stream;              /* number of its stream, which may no longer exist */
-    uint64_t launched;            /* the stream's `launched` when the event was recorded */
-    uint32_t fault[XPU_FAULTS];   /* the stream's fault words at that time, if any */
+    struct kit_mark mark;         /* the launches before the event */
+    uint32_t fault[KIT_FAULTS];   /* the stream's fault words at that time, if any */
 };
 
 struct xpu_device {
@@ -90,9 +84,8 @@ struct xpu_device {
     bool has_host_memory;         /* device and host share one memory: pinned buffers stay mapped */
     char options[192];            /* compiler options for the device */
     struct xpu_stream *common;    /* the stream for calls that name none (NULL) */
-    pthread_mutex_t lock;
-    struct xpu_stream *streams;   /* list of all streams */
-    uint64_t n_stream;            /* number of streams created so far */
+    struct kit_report report;     /* where faults of its kernels are reported */
+    struct kit_streams streams;
     struct xpu_program program[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     pthread_mutex_t fused_lock;
     struct xpu_fused *fused;      /* list of the kernels of `fused`: fused.h */
@@ -149,19 +142,18 @@ enum bp_status xpu_event_record(void *self, uint32_t device, void *stream, void 
 enum bp_status xpu_event_query(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-/* fault.c: manages the words into which kernels write that they found bad values in their inputs.
- * Each launch uses the next word of its stream. The host reads the words when it waits for the
- * stream. */
+/* fault.c: manages the words into which kernels write that they found bad values in their inputs:
+ * kit/stream.h. The host copies the words when it waits for the stream. */
 
 /* The buffer, and the offset of the word, for a launch of this kernel row. */
 enum bp_status xpu_fault_take(struct xpu_stream *stream, const struct bp_kernel *row,
                               struct portable_operand *out);
-/* Enqueues a copy of the words to word[XPU_FAULTS], if launches have used words since the last
- * successful check. *out_launched is the argument for xpu_fault_check. */
-enum bp_status xpu_fault_read(struct xpu_stream *stream, uint32_t *word, uint64_t *out_launched);
+/* Enqueues a copy of the words to word[KIT_FAULTS], if launches have used words since the last
+ * check. *out_mark is the argument for xpu_fault_check. */
+enum bp_status xpu_fault_read(struct xpu_stream *stream, uint32_t *word, struct kit_mark *out_mark);
 /* Checks the copy once it has ended. BP_ERR_FAULT: the message names the kernel; the words are
  * cleared. */
-enum bp_status xpu_fault_check(struct xpu_stream *stream, const uint32_t *word, uint64_t launched);
+enum bp_status xpu_fault_check(struct xpu_stream *stream, uint32_t *word, struct kit_mark mark);
 
 /* program.c: returns the kernel of an entry, compiled when it is first needed. */
 enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family family,
