@@ -54,9 +54,10 @@ enum { PAUSE_NS = 10000, FINALIZE_NS = 2000000000 };
 
 static enum bp_status ccl_check(const struct gpu *gpu, const char *function, int code)
 {
+    struct kit_call call = gpu_call_made(gpu, NULL, function, code);
+
     if (__builtin_expect(code == NCCL_SUCCESS, 1)) return BP_OK;
-    return bp_fail(gpu->host, BP_ERR_DEVICE, GPU_NAME ": %s answers %d: %s", function, code,
-                   nccl.call.ncclGetErrorString(code));
+    return kit_call_fail(&call, BP_ERR_DEVICE, nccl.call.ncclGetErrorString(code), NULL);
 }
 
 #define CALL_NCCL(gpu, name, ...) ccl_check(gpu, #name, nccl.call.name(__VA_ARGS__))
@@ -192,9 +193,10 @@ static int ccl_settle(struct gpu_comm *comm, int code, uint64_t ns)
 
 static void ccl_note(const struct gpu *gpu, const char *function, int code)
 {
+    struct kit_call call = gpu_call_made(gpu, NULL, function, code);
+
     if (code != NCCL_SUCCESS && code != NCCL_IN_PROGRESS)
-        bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s answers %d: %s", function, code,
-               nccl.call.ncclGetErrorString(code));
+        kit_call_warn(&call, nccl.call.ncclGetErrorString(code));
 }
 
 static void ccl_abort(const struct gpu *gpu, struct gpu_comm *comm)

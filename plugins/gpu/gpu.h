@@ -13,6 +13,7 @@
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
+#include <kit/call.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -201,6 +202,11 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
 /* The same for calls that cannot return an error: logs the reason, except for GPU_SHUT_DOWN. */
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
 
+/* Describes a call of the driver or of a library that has returned, and traces it. device: NULL if
+ * the call concerns no device. */
+struct kit_call gpu_call_made(const struct gpu *gpu, const struct gpu_device *device,
+                              const char *function, int code);
+
 /* Call a function of the driver for a device. */
 #define GPU_CALL(device, name, ...) \
     gpu_check((device)->gpu, device, GPU_CALL_##name, (device)->gpu->call.name(__VA_ARGS__))
@@ -216,12 +222,6 @@ struct gpu_caller {
     GPU_WHERE current;               /* the context before */
 };
 #define GPU_CALLER __attribute__((cleanup(gpu_caller_return))) struct gpu_caller
-
-#define TRY(call) \
-    do { \
-        enum bp_status try_status = (call); \
-        if (try_status != BP_OK) return try_status; \
-    } while (0)
 
 /* device.c: opens the device if necessary and makes its context current in the calling thread,
  * until `caller` restores the previous context. */

@@ -37,20 +37,17 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     return BP_OK;
 }
 
-enum { HELP_SIZE = 320 };
+enum { ADVICE_SIZE = 320 };
 
-static const struct known {
-    int code;
-    enum bp_status status;
-    const char *text;
-} errors[] = {
+static const struct kit_error known[] = {
 #define ERROR(code, cuda, hip, status, text) {code, status, text},
 #include "errors.def"
 };
 
 /* The driver's text for a code; NULL: the driver has none. */
-static const char *text_of(const struct gpu *gpu, int code)
+static const char *library_text(const void *of, int code)
 {
+    const struct gpu *gpu = of;
     const char *text = NULL;
 
     if (!gpu->call.error_text) return NULL;
@@ -62,15 +59,7 @@ static const char *text_of(const struct gpu *gpu, int code)
     return text;
 }
 
-static struct known library_find(const struct gpu *gpu, int code)
-{
-    const char *text;
-
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == code) return errors[i];
-    text = text_of(gpu, code);
-    return (struct known){code, BP_ERR_DEVICE, text ? text : "an error without a name"};
-}
+static const struct kit_errors errors = {known, sizeof known / sizeof *known, library_text};
 
 /* Whether the function waits for work of the device: its code then reports a failure of that
  * work. */
@@ -92,43 +81,56 @@ static const char *help_with_ptx(int code)
     }
 }
 
-/* Writes advice, as the end of a message, or an empty string. */
-static void put_help(char out[HELP_SIZE], const struct gpu *gpu, const struct known *error)
+/* Writes advice, or an empty string. */
+static void put_advice(char out[ADVICE_SIZE], const struct gpu *gpu, const struct kit_error *error)
 {
     const char *help = help_with_ptx(error->code);
 
     *out = 0;
     if (error->status == BP_ERR_DEVICE_LOST && gpu_target.lost)
-        snprintf(out, HELP_SIZE, "; %s", gpu_target.lost);
+        snprintf(out, ADVICE_SIZE, "%s", gpu_target.lost);
     if (help && gpu_target.ptx)
-        snprintf(out, HELP_SIZE,
-                 "; the driver is %s %d.%d, the PTX is %s: %s, or build with -Dgpu_" GPU_NAME
+        snprintf(out, ADVICE_SIZE,
+                 "the driver is %s %d.%d, the PTX is %s: %s, or build with -Dgpu_" GPU_NAME
                  "=NN for this device",
                  gpu_target.driver, gpu->version / gpu_target.major,
                  gpu->version % gpu_target.major / gpu_target.minor, gpu_target.ptx, help);
 }
 
+struct kit_call gpu_call_made(const struct gpu *gpu, const struct gpu_device *device,
+                              const char *function, int code)
+{
+    struct kit_call call = {gpu->host, GPU_NAME, device ? (int64_t)device->index : -1, function,
+                            code, NULL};
+
+    kit_call_trace(&call);
+    return call;
+}
+
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code)
 {
-    char number[16] = "", help[HELP_SIZE];
-    struct known error;
+    struct kit_call made;
+    char advice[ADVICE_SIZE];
+    struct kit_error error;
 
-    if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
-    error = library_find(gpu, code);
+    if (__builtin_expect(code == GPU_SUCCESS && !kit_is_traced(), 1)) return BP_OK;
+    made = gpu_call_made(gpu, device, gpu_target.symbol[call], code);
+    if (code == GPU_SUCCESS) return BP_OK;
+    error = kit_error_find(&errors, gpu, code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
-    put_help(help, gpu, &error);
-    if (device) snprintf(number, sizeof number, ":%u", device->index);
-    return bp_fail(gpu->host, error.status, GPU_NAME "%s: %s%s%s answers %d: %s%s", number,
-                   error.status == BP_ERR_ABSENT ? gpu_target.no_device : "",
-                   error.status == BP_ERR_ABSENT ? ": " : "", gpu_target.symbol[call], code,
-                   error.text, help);
+    if (error.status == BP_ERR_ABSENT) made.about = gpu_target.no_device;
+    put_advice(advice, gpu, &error);
+    return kit_call_fail(&made, error.status, error.text, advice);
 }
 
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)
 {
+    struct kit_call made;
+
+    if (__builtin_expect(code == GPU_SUCCESS && !kit_is_traced(), 1)) return;
+    made = gpu_call_made(device->gpu, device, gpu_target.symbol[call], code);
     if (code != GPU_SUCCESS && code != GPU_SHUT_DOWN)
-        bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               gpu_target.symbol[call], code, library_find(device->gpu, code).text);
+        kit_call_warn(&made, kit_error_find(&errors, device->gpu, code).text);
 }

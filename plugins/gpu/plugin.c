@@ -91,6 +91,7 @@ static enum bp_status plugin_start(struct gpu *gpu)
     char reason[REASON] = "";
     int n = 0;
 
+    kit_trace_begin(GPU_NAME);
     gpu->blocks = plugin_blocks(gpu);
     TRY(gpu_library_open(gpu));
     TRY(gpu_check(gpu, NULL, GPU_CALL_initialise, call->initialise(0)));

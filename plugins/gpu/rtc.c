@@ -67,9 +67,10 @@ const struct rtc_library *rtc_of(int number)
 static bool rtc_good(const struct rtc_library *library, const struct gpu_device *device,
                      enum rtc_call call, int code)
 {
-    if (code)
-        bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               library->vendor->library.symbol[call].name, code, library->call->text(code));
+    const char *function = library->vendor->library.symbol[call].name;
+    struct kit_call made = gpu_call_made(device->gpu, device, function, code);
+
+    if (code) kit_call_warn(&made, library->call->text(code));
     return code == 0;
 }
 

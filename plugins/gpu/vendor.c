@@ -250,20 +250,22 @@ enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *v
 enum bp_status gpu_vendor_check(const struct gpu_device *device, const struct gpu_vendor *vendor,
                                 const char *function, int code)
 {
+    struct kit_call call;
     size_t unused[2];
 
-    if (__builtin_expect(code == 0, 1)) return BP_OK;
+    if (__builtin_expect(code == 0 && !kit_is_traced(), 1)) return BP_OK;
+    call = gpu_call_made(device->gpu, device, function, code);
+    if (code == 0) return BP_OK;
     TRY(GPU_CALL(device, memory_info, &unused[0], &unused[1]));
-    return bp_fail(device->gpu->host, BP_ERR_DEVICE, GPU_NAME ":%u: %s answers %d: %s",
-                   device->index, function, code, vendor->calls->text(code));
+    return kit_call_fail(&call, BP_ERR_DEVICE, vendor->calls->text(code), NULL);
 }
 
 bool gpu_vendor_good(const struct gpu_device *device, const struct gpu_vendor *vendor,
                      const char *function, int code)
 {
-    if (code != 0)
-        bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               function, code, vendor->calls->text(code));
+    struct kit_call call = gpu_call_made(device->gpu, device, function, code);
+
+    if (code != 0) kit_call_warn(&call, vendor->calls->text(code));
     return code == 0;
 }
 

@@ -5,6 +5,7 @@
  * only by its whole name, so that the plugin searches folders. BP_OPENVINO_LIBRARY names the file
  * instead ("off": none). */
 #include "library.h"
+#include <kit/call.h>
 #include <kit/library.h>
 
 /* The folders of distributions, of OpenVINO's archives, and of its Python package. */
@@ -41,17 +42,14 @@ enum bp_status openvino_open(const struct bp_host *host, const struct openvino_c
 }
 
 /* The library's codes that have a status of their own. */
-static enum bp_status status_of(int code)
-{
-    switch (code) {
-    case -2: /* not implemented */
-    case -16: /* no such function in C */ return BP_ERR_UNSUPPORTED;
-    case -8: /* the request is busy */ return BP_ERR_BUSY;
-    case -10: /* not allocated */ return BP_ERR_MEMORY;
-    case -13: /* cancelled */ return BP_ERR_CANCELLED;
-    default: return BP_ERR_DEVICE;
-    }
-}
+static const struct kit_error known[] = {
+    {-2, BP_ERR_UNSUPPORTED, "not implemented"},
+    {-8, BP_ERR_BUSY, "the request is busy"},
+    {-10, BP_ERR_MEMORY, "not allocated"},
+    {-13, BP_ERR_CANCELLED, "cancelled"},
+    {-16, BP_ERR_UNSUPPORTED, "no such function in C"},
+};
+static const struct kit_errors errors = {known, sizeof known / sizeof *known, NULL};
 
 /* The text of the last failure in the process: another thread's, at worst. */
 static const char *last_text(const struct openvino_calls *calls, char *out, size_t size)
@@ -67,13 +65,16 @@ static const char *last_text(const struct openvino_calls *calls, char *out, size
 }
 
 enum bp_status openvino_check(const struct bp_host *host, const struct openvino_calls *calls,
-                              int code, const char *call)
+                              int code, const char *function)
 {
-    char text[700];
+    struct kit_call call = {host, "openvino", -1, function, code, NULL};
+    char text[700], both[800];
     const char *name;
 
+    kit_call_trace(&call);
     if (!code) return BP_OK;
     name = calls->ov_get_error_info(code);
-    return bp_fail(host, status_of(code), "openvino: %s: %s (%d): %s", call, name ? name : "error",
-                   code, last_text(calls, text, sizeof text));
+    snprintf(both, sizeof both, "%s: %s", name ? name : "error",
+             last_text(calls, text, sizeof text));
+    return kit_call_fail(&call, kit_error_find(&errors, NULL, code).status, both, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <backplane/engine.h>
 #include <backplane/runtime.h>
+#include <kit/call.h>
 #include <pthread.h>
 
 enum {
@@ -36,13 +37,6 @@ struct openvino {
 /* Calls a function of the library and translates its error. */
 #define OV(self, name, ...) \
     openvino_check((self)->host, (self)->call, (self)->call->name(__VA_ARGS__), #name)
-
-/* Returns from the function if a call has failed. */
-#define TRY(call) \
-    do { \
-        enum bp_status try_status = (call); \
-        if (try_status) return try_status; \
-    } while (0)
 
 /* The callbacks of runtime.h: device.c and memory.c. */
 #define OPENVINO_CALLBACKS(X) \

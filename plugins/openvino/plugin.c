@@ -26,6 +26,7 @@ static void openvino_destroy(void *p)
 
 static enum bp_status openvino_begin(struct openvino *self)
 {
+    kit_trace_begin("openvino");
     TRY(openvino_open(self->host, &self->call));
     TRY(OV(self, ov_core_create, &self->core));
     find_version(self);

@@ -230,7 +230,7 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
         .self = self, .platform = platform, .id = id, .number = self->n_device,
         .report = {self->host, "xpu", self->n_device, true}};
     d->context = self->call->clCreateContext(properties, 1, &id, NULL, NULL, &code);
-    if (!d->context) return xpu_fail(self, d->number, "clCreateContext", code);
+    if (!d->context) return xpu_fail(d, "clCreateContext", code);
     set_options(d);
     pthread_mutex_init(&d->streams.lock, NULL);
     xpu_programs_init(d);

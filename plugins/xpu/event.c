@@ -38,17 +38,12 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
     struct xpu_event *e = event;
-    enum bp_status status;
-    cl_int code;
 
     event_forget(self, e);
-    status = xpu_fault_read(s, e->fault, &e->mark);
-    if (status) return status;
+    TRY(xpu_fault_read(s, e->fault, &e->mark));
     e->device = s->device;
-    code = self->call->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &e->event);
-    if (code == CL_SUCCESS) code = self->call->clFlush(s->queue);
-    return code == CL_SUCCESS ? BP_OK
-                              : xpu_fail(self, device, "clEnqueueMarkerWithWaitList", code);
+    TRY(XPU_CALL(s->device, clEnqueueMarkerWithWaitList, s->queue, 0, NULL, &e->event));
+    return XPU_CALL(s->device, clFlush, s->queue);
 }
 
 /* Checks the fault words of an event that has been reached. A stream that no longer exists reports
@@ -68,49 +63,45 @@ static enum bp_status event_report(struct xpu_event *e)
 }
 
 /* Queries whether an event has been reached: *out_reached. */
-static enum bp_status event_poll(struct xpu *self, uint32_t device, struct xpu_event *e,
+static enum bp_status event_poll(const struct xpu_device *d, struct xpu_event *e,
                                  bool *out_reached)
 {
-    cl_int state = CL_COMPLETE, code = CL_SUCCESS;
+    cl_int state = CL_COMPLETE;
 
     if (e->event)
-        code = self->call->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                          &state, NULL);
-    if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clGetEventInfo", code);
-    if (state < 0) return xpu_work_fail(self, device, "work before an event", state);
+        TRY(XPU_WORK(d, clGetEventInfo, e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                     &state, NULL));
+    if (state < 0) return xpu_check_work(d, "work before an event", state);
     *out_reached = state == CL_COMPLETE;
     return *out_reached && e->event ? event_report(e) : BP_OK;
 }
 
 enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
 {
+    struct xpu *self = p;
     bool reached = false;
-    enum bp_status status = event_poll(p, device, event, &reached);
 
-    return status == BP_OK && !reached ? BP_ERR_NOT_READY : status;
+    TRY(event_poll(&self->device[device], event, &reached));
+    return reached ? BP_OK : BP_ERR_NOT_READY;
 }
 
 /* Waits without a limit. After a failure, queries the event for its cause. */
-static enum bp_status event_wait(struct xpu *self, uint32_t device, struct xpu_event *e)
+static enum bp_status event_wait(const struct xpu_device *d, struct xpu_event *e)
 {
-    cl_int code = self->call->clWaitForEvents(1, &e->event);
-    enum bp_status status = BP_OK;
+    cl_int code = d->self->call->clWaitForEvents(1, &e->event);
     bool reached;
 
-    if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        status = event_poll(self, device, e, &reached);
-    return status || code == CL_SUCCESS ? status
-                                        : xpu_work_fail(self, device, "clWaitForEvents", code);
+    if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) TRY(event_poll(d, e, &reached));
+    return xpu_check_work(d, "clWaitForEvents", code);
 }
 
 /* OpenCL can wait without a limit or not at all. */
 enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t timeout_ns)
 {
     struct xpu *self = p;
+    struct xpu_device *d = &self->device[device];
     struct xpu_event *e = event;
-    enum bp_status status = BP_OK;
 
-    if (timeout_ns == UINT64_MAX && e->event) status = event_wait(self, device, e);
-    if (status) return status;
-    return kit_event_wait(&self->device[device].report, xpu_event_query, self, event, timeout_ns);
+    if (timeout_ns == UINT64_MAX && e->event) TRY(event_wait(d, e));
+    return kit_event_wait(&d->report, xpu_event_query, self, event, timeout_ns);
 }

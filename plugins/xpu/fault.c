@@ -6,14 +6,10 @@
 /* Clears a word of the device. */
 static enum bp_status fault_clear(struct xpu_stream *s, int first, int n)
 {
-    struct xpu *self = s->device->self;
     const uint32_t zero = 0;
-    cl_int code = self->call->clEnqueueFillBuffer(s->queue, s->faults, &zero, sizeof zero,
-                                                  (size_t)first * sizeof zero,
-                                                  (size_t)n * sizeof zero, 0, NULL, NULL);
 
-    return code == CL_SUCCESS ? BP_OK
-                              : xpu_fail(self, s->device->number, "clEnqueueFillBuffer", code);
+    return XPU_CALL(s->device, clEnqueueFillBuffer, s->queue, s->faults, &zero, sizeof zero,
+                    (size_t)first * sizeof zero, (size_t)n * sizeof zero, 0, NULL, NULL);
 }
 
 static enum bp_status fault_make(struct xpu_stream *s)
@@ -24,7 +20,7 @@ static enum bp_status fault_make(struct xpu_stream *s)
     s->faults = self->call->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE,
                                            KIT_FAULTS * sizeof(uint32_t), NULL, &code);
     return s->faults ? fault_clear(s, 0, KIT_FAULTS)
-                     : xpu_fail(self, s->device->number, "clCreateBuffer", code);
+                     : xpu_fail(s->device, "clCreateBuffer", code);
 }
 
 enum bp_status xpu_fault_take(struct xpu_stream *s, const struct bp_kernel *row,
@@ -44,18 +40,14 @@ enum bp_status xpu_fault_take(struct xpu_stream *s, const struct bp_kernel *row,
 
 enum bp_status xpu_fault_read(struct xpu_stream *s, uint32_t *word, struct kit_mark *out_mark)
 {
-    struct xpu *self = s->device->self;
     struct kit_mark mark = kit_mark_make(&s->kit);
-    cl_int code;
 
     if (!kit_fault_is_possible(&s->kit)) {
         *out_mark = (struct kit_mark){0};
         return BP_OK;
     }
-    code = self->call->clEnqueueReadBuffer(s->queue, s->faults, CL_FALSE, 0,
-                                           KIT_FAULTS * sizeof *word, word, 0, NULL, NULL);
-    if (code != CL_SUCCESS)
-        return xpu_work_fail(self, s->device->number, "clEnqueueReadBuffer", code);
+    TRY(XPU_WORK(s->device, clEnqueueReadBuffer, s->queue, s->faults, CL_FALSE, 0,
+                 KIT_FAULTS * sizeof *word, word, 0, NULL, NULL));
     *out_mark = mark;
     return BP_OK;
 }

@@ -28,7 +28,7 @@ static enum bp_status memory_map(struct xpu_device *d, cl_mem buffer, uint64_t s
                                           CL_MAP_READ | CL_MAP_WRITE, 0, (size_t)size, 0, NULL,
                                           NULL, &code);
 
-    if (!host) return xpu_fail(d->self, d->number, "clEnqueueMapBuffer", code);
+    if (!host) return xpu_fail(d, "clEnqueueMapBuffer", code);
     *out_host = host;
     return BP_OK;
 }
@@ -120,7 +120,7 @@ enum bp_status xpu_copy_in(void *p, uint32_t device, void *stream, const struct 
         code = self->call->clEnqueueWriteBuffer(s->queue, copy->dst_memory, CL_TRUE,
                                                 (size_t)copy->dst, (size_t)copy->size, copy->src, 0,
                                                 NULL, NULL);
-    return code == CL_SUCCESS ? BP_OK : xpu_fail(self, device, "clEnqueueWriteBuffer", code);
+    return xpu_check(s->device, "clEnqueueWriteBuffer", code);
 }
 
 enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct bp_copy *copy)
@@ -137,7 +137,7 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
                                            (size_t)copy->size, copy->dst, 0, NULL, NULL);
     if (code != CL_SUCCESS) {
         self->call->clFinish(s->queue); /* no copy writes to `word` any more */
-        return xpu_work_fail(self, device, "clEnqueueReadBuffer", code);
+        return xpu_check_work(s->device, "clEnqueueReadBuffer", code);
     }
     return xpu_fault_check(s, word, mark);
 }
@@ -146,9 +146,7 @@ enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const str
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
-    cl_int code = self->call->clEnqueueCopyBuffer(
-        s->queue, copy->src_memory, copy->dst_memory, (size_t)copy->src, (size_t)copy->dst,
-        (size_t)copy->size, 0, NULL, NULL);
 
-    return code == CL_SUCCESS ? BP_OK : xpu_fail(self, device, "clEnqueueCopyBuffer", code);
+    return XPU_CALL(s->device, clEnqueueCopyBuffer, s->queue, copy->src_memory, copy->dst_memory,
+                    (size_t)copy->src, (size_t)copy->dst, (size_t)copy->size, 0, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opencl.c: opens the OpenCL loader, and translates OpenCL's error codes. */
 #include "opencl.h"
+#include <kit/call.h>
 #include <kit/library.h>
 
 static const struct kit_symbol symbols[] = {
@@ -28,12 +29,8 @@ enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_call
     return BP_OK;
 }
 
-static const struct {
-    cl_int code;
-    const char *name;
-    enum bp_status status;
-} errors[] = {
-#define ERROR(code, status) {code, #code, status}
+static const struct kit_error known[] = {
+#define ERROR(code, status) {code, status, #code}
     ERROR(CL_DEVICE_NOT_FOUND, BP_ERR_ABSENT),
     ERROR(CL_DEVICE_NOT_AVAILABLE, BP_ERR_DEVICE_LOST),
     ERROR(CL_COMPILER_NOT_AVAILABLE, BP_ERR_UNSUPPORTED),
@@ -62,24 +59,20 @@ static const struct {
     ERROR(CL_INVALID_EVENT, BP_ERR_DEVICE),
     ERROR(CL_INVALID_OPERATION, BP_ERR_DEVICE),
 #undef ERROR
+    {-1001, BP_ERR_DEVICE, "CL_PLATFORM_NOT_FOUND_KHR"},
+    /* A code of NVIDIA's that no header defines: a kernel accessed an invalid address. */
+    {-9999, BP_ERR_DEVICE_LOST, "an illegal access of a kernel"},
 };
-
-/* A code of NVIDIA's that no header defines: a kernel accessed an invalid address. */
-enum { ILLEGAL_ACCESS = -9999 };
+static const struct kit_errors errors = {known, sizeof known / sizeof *known, NULL};
 
 const char *xpu_opencl_name(cl_int code)
 {
-    if (code == ILLEGAL_ACCESS) return "an illegal access of a kernel";
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == code) return errors[i].name;
-    return code == -1001 ? "CL_PLATFORM_NOT_FOUND_KHR" : "an error of the driver";
+    return kit_error_find(&errors, NULL, code).text;
 }
 
 enum bp_status xpu_opencl_status(cl_int code)
 {
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == code) return errors[i].status;
-    return code == ILLEGAL_ACCESS ? BP_ERR_DEVICE_LOST : BP_ERR_DEVICE;
+    return kit_error_find(&errors, NULL, code).status;
 }
 
 enum bp_status xpu_opencl_outcome(cl_int code)

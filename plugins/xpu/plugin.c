@@ -11,9 +11,9 @@ static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static enum bp_status plugin_make(const struct bp_host *host, struct xpu *self)
 {
     const struct xpu_calls *call;
-    enum bp_status status = xpu_opencl_open(host, &call);
 
-    if (status) return status;
+    kit_trace_begin("xpu");
+    TRY(xpu_opencl_open(host, &call));
     *self = (struct xpu){.host = host, .call = call};
     return xpu_devices_init(self);
 }
@@ -42,21 +42,28 @@ static void xpu_destroy(void *p)
     self->host->release(self->host->ctx, self, sizeof *self);
 }
 
-static enum bp_status plugin_fail(const struct xpu *self, uint32_t device, const char *call,
-                                  cl_int code, enum bp_status status)
+static enum bp_status plugin_check(const struct xpu_device *d, const char *function, cl_int code,
+                                   enum bp_status status)
 {
-    return bp_fail(self->host, status, "xpu:%u: %s answered %s (%d)", device, call,
-                   xpu_opencl_name(code), code);
+    struct kit_call call = {d->self->host, "xpu", d->number, function, code, NULL};
+
+    kit_call_trace(&call);
+    return status ? kit_call_fail(&call, status, xpu_opencl_name(code), NULL) : BP_OK;
 }
 
-enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
+enum bp_status xpu_check(const struct xpu_device *d, const char *function, cl_int code)
 {
-    return plugin_fail(self, device, call, code, xpu_opencl_status(code));
+    return plugin_check(d, function, code, code ? xpu_opencl_status(code) : BP_OK);
 }
 
-enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
+enum bp_status xpu_check_work(const struct xpu_device *d, const char *function, cl_int code)
 {
-    return plugin_fail(self, device, call, code, xpu_opencl_outcome(code));
+    return plugin_check(d, function, code, code ? xpu_opencl_outcome(code) : BP_OK);
+}
+
+enum bp_status xpu_fail(const struct xpu_device *d, const char *function, cl_int code)
+{
+    return plugin_check(d, function, code, xpu_opencl_status(code));
 }
 
 static const struct bp_runtime runtime = {

@@ -23,7 +23,7 @@ static enum bp_status take_results(struct xpu_stream *s, const struct bp_launch 
         s->results = self->call->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE,
                                                 XPU_RESULTS * sizeof(int64_t), NULL, &code);
     pthread_mutex_unlock(&s->kit.lock);
-    if (!s->results) return xpu_fail(self, s->device->number, "clCreateBuffer", code);
+    if (!s->results) return xpu_fail(s->device, "clCreateBuffer", code);
     *operand = (struct portable_operand){(void *)(at * sizeof(int64_t)), s->results};
     return BP_OK;
 }
@@ -31,16 +31,10 @@ static enum bp_status take_results(struct xpu_stream *s, const struct bp_launch 
 static enum bp_status give_results(struct xpu_stream *s, const struct portable *p,
                                    const struct portable_operand *operand)
 {
-    struct xpu *self = s->device->self;
-
     for (int i = 0; i < p->n_operand; i++) {
-        cl_int code;
         if (!(p->results >> i & 1) || !p->operand[i].data) continue;
-        code = self->call->clEnqueueReadBuffer(s->queue, operand[i].memory, CL_FALSE,
-                                               (size_t)operand[i].data, sizeof(int64_t),
-                                               p->operand[i].data, 0, NULL, NULL);
-        if (code != CL_SUCCESS)
-            return xpu_fail(self, s->device->number, "clEnqueueReadBuffer", code);
+        TRY(XPU_CALL(s->device, clEnqueueReadBuffer, s->queue, operand[i].memory, CL_FALSE,
+                     (size_t)operand[i].data, sizeof(int64_t), p->operand[i].data, 0, NULL, NULL));
     }
     return BP_OK;
 }

@@ -103,7 +103,7 @@ static enum bp_status program_compile(struct xpu_device *d, const struct portabl
     cl_program program = self->call->clCreateProgramWithSource(
         d->context, source->n, (const char **)source->line, NULL, &code);
 
-    if (!program) return xpu_fail(self, d->number, "clCreateProgramWithSource", code);
+    if (!program) return xpu_fail(d, "clCreateProgramWithSource", code);
     code = self->call->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
     if (code == CL_SUCCESS) {
         *out = program;
@@ -112,7 +112,7 @@ static enum bp_status program_compile(struct xpu_device *d, const struct portabl
     *out_code = code;
     log_build(d, program);
     self->call->clReleaseProgram(program);
-    return xpu_fail(self, d->number, "clBuildProgram", code);
+    return xpu_fail(d, "clBuildProgram", code);
 }
 
 /* Checks that the kernel can be launched in teams of its lanes. A driver that reports no limit

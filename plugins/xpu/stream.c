@@ -17,7 +17,7 @@ enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
     stream->queue = self->call->clCreateCommandQueue(d->context, d->id, 0, &code);
     if (!stream->queue) {
         free(stream);
-        return xpu_fail(self, device, "clCreateCommandQueue", code);
+        return xpu_fail(d, "clCreateCommandQueue", code);
     }
     pthread_mutex_init(&stream->kit.lock, NULL);
     kit_stream_add(&d->streams, &stream->kit);
@@ -77,7 +77,7 @@ static enum bp_status finish_all(struct xpu_device *d)
         call->clReleaseCommandQueue(queue);
         if (code == CL_SUCCESS) code = one;
     }
-    return code == CL_SUCCESS ? BP_OK : xpu_work_fail(d->self, d->number, "clFinish", code);
+    return xpu_check_work(d, "clFinish", code);
 }
 
 enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
@@ -87,9 +87,8 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
     uint32_t word[KIT_FAULTS] = {0};
     struct kit_mark mark;
     enum bp_status status = xpu_fault_read(s, word, &mark);
-    cl_int code = self->call->clFinish(s->queue);
 
-    if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clFinish", code);
+    TRY(XPU_WORK(s->device, clFinish, s->queue));
     if (status == BP_OK) status = xpu_fault_check(s, word, mark);
     return status || stream ? status : finish_all(s->device);
 }
@@ -100,11 +99,8 @@ enum bp_status xpu_stream_wait(void *p, uint32_t device, void *stream, void *eve
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
     struct xpu_event *e = event;
-    cl_int code;
 
     if (!e->event) return BP_OK;
     if (e->device != s->device) return BP_ERR_UNSUPPORTED;
-    code = self->call->clEnqueueBarrierWithWaitList(s->queue, 1, &e->event, NULL);
-    return code == CL_SUCCESS ? BP_OK
-                              : xpu_fail(self, device, "clEnqueueBarrierWithWaitList", code);
+    return XPU_CALL(s->device, clEnqueueBarrierWithWaitList, s->queue, 1, &e->event, NULL);
 }

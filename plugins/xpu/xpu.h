@@ -14,6 +14,7 @@
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
 #include <dialect/program_cache.h>
+#include <kit/call.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -176,10 +177,16 @@ void xpu_kernel_destroy(struct xpu *self, struct xpu_kernel *kernel);
 struct program_key xpu_cache_key(const struct xpu_device *device,
                                  const struct portable_source *source, const char *options);
 
-/* Writes the message for a failed OpenCL call. xpu_work_fail: for a call that reports how work has
- * ended. */
-enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code);
-enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call,
-                             cl_int code);
+/* Traces a call of OpenCL, and writes the message if it has failed. xpu_check_work: for a call that
+ * reports how work has ended. xpu_fail: for a call that has failed, whatever its code. */
+enum bp_status xpu_check(const struct xpu_device *device, const char *function, cl_int code);
+enum bp_status xpu_check_work(const struct xpu_device *device, const char *function, cl_int code);
+enum bp_status xpu_fail(const struct xpu_device *device, const char *function, cl_int code);
+
+/* Call a function of OpenCL for a device. */
+#define XPU_CALL(device, name, ...) \
+    xpu_check(device, #name, (device)->self->call->name(__VA_ARGS__))
+#define XPU_WORK(device, name, ...) \
+    xpu_check_work(device, #name, (device)->self->call->name(__VA_ARGS__))
 
 #endif

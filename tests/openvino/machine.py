@@ -126,7 +126,7 @@ def a_library_without_devices_is_absent(folder):
 def a_failure_of_the_library_has_its_text(folder):
     for call in ("ov_core_create", "ov_core_get_available_devices", "ov_core_read_model_from_memory_buffer"):
         code, text = bp(environment(folder, BP_OPENVINO_LIBRARY=STANDIN, STANDIN_FAIL=call), "info", "openvino")
-        assert code and f"{call}: general error (-1): stand-in: told to fail" in text, (code, text)
+        assert code and f"{call} answers -1: general error: stand-in: told to fail" in text, (code, text)
 
 
 def main():
