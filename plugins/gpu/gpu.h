@@ -13,6 +13,7 @@
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
+#include <kit/cache.h>
 #include <kit/call.h>
 #include <kit/stream.h>
 #include <pthread.h>
@@ -140,7 +141,7 @@ struct gpu_device {
     _Atomic(void *) spare[GPU_VENDORS]; /* handles for a captured stream without its own handle */
     atomic_bool captured;      /* one of the device's streams is being captured */
     void *chosen;              /* algorithms of matrix products, by shape: blaslt_choice.c */
-    struct cudnn_kept *graphs; /* list of cuDNN's graphs, guarded by `loading`: cudnn_kept.c */
+    struct kit_cache graphs;   /* cuDNN's graphs, guarded by `loading`: cudnn_kept.c */
     struct rtc *rtc;           /* kernels compiled at run time, guarded by `compiling`:
                                   rtc_kernel.c */
     pthread_mutex_t compiling; /* held while a kernel is compiled; `loading` is not held then */

@@ -7,14 +7,11 @@
 #include "xpu.h"
 #include <dialect/fused_walk.h>
 
-/* A compiled kernel, of the list of its device. */
+/* A compiled kernel, of the cache of its device. */
 struct xpu_fused {
-    struct xpu_fused *next;
+    struct kit_cached kit; /* must be first */
     struct xpu_device *device;
     struct xpu_kernel kernel;
-    enum portable_type type;
-    uint32_t users; /* plans; a kernel without users is kept for later plans, while there are few */
-    char *text;
 };
 
 /* fused_kernel.c: returns the kernel of this text, which is compiled if the device does not have

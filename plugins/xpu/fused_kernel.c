@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_kernel.c: compiles kernels of `fused`, and keeps those of a device in a list. */
+/* fused_kernel.c: compiles kernels of `fused`, which the plans of a device share. */
 #include "fused.h"
 #include "sources.h"
 
@@ -13,7 +13,6 @@ enum {
 static void fused_destroy(struct xpu_device *d, struct xpu_fused *f)
 {
     xpu_kernel_destroy(d->self, &f->kernel);
-    free(f->text);
     free(f);
 }
 
@@ -36,7 +35,8 @@ static enum bp_status fused_decline(struct xpu_device *d, cl_int code, enum bp_s
 }
 
 /* Compiles the text behind the functions of fused_functions.h, for teams of this many lanes. */
-static enum bp_status fused_build(struct xpu_device *d, size_t lanes, struct xpu_fused *f)
+static enum bp_status fused_build(struct xpu_device *d, size_t lanes, enum portable_type type,
+                                  const char *text, struct xpu_fused *f)
 {
     uint32_t n = portable_source_fused.n;
     const char **line = malloc((n + 1) * sizeof *line);
@@ -48,8 +48,8 @@ static enum bp_status fused_build(struct xpu_device *d, size_t lanes, struct xpu
 
     if (!line) return bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
     memcpy(line, portable_source_fused.line, n * sizeof *line);
-    line[n] = f->text;
-    xpu_program_options(d, lanes, f->type, options, sizeof options);
+    line[n] = text;
+    xpu_program_options(d, lanes, type, options, sizeof options);
     strcat(options, " -DINLINE_ALL"); /* a call in a loop prevents vectors */
     status = xpu_program_load(d, &source, options, &program, &code);
     free(line);
@@ -64,83 +64,73 @@ static enum bp_status fused_create(struct xpu_device *d, enum portable_type type
 {
     struct xpu_fused *f = calloc(1, sizeof *f);
     size_t lanes = d->lanes;
-    enum bp_status status = BP_OK;
+    enum bp_status status;
 
-    if (f) f->text = strdup(text);
-    if (!f || !f->text)
-        status = bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory for a kernel of fused",
-                         d->number);
-    if (f) f->device = d;
-    if (f) f->type = type;
-    if (status == BP_OK) status = fused_build(d, lanes, f);
-    for (; status && status != BP_ERR_MEMORY && lanes > XPU_LANES_FEWEST;)
-        status = fused_build(d, lanes /= 2, f);
-    if (status == BP_OK) {
-        *out = f;
-        return BP_OK;
-    }
-    if (f) free(f->text);
-    free(f);
+    if (!f)
+        return bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory for a kernel of fused",
+                       d->number);
+    f->device = d;
+    status = fused_build(d, lanes, type, text, f);
+    while (status && status != BP_ERR_MEMORY && lanes > XPU_LANES_FEWEST)
+        status = fused_build(d, lanes /= 2, type, text, f);
+    if (status) free(f);
+    else *out = f;
     return status;
+}
+
+/* Returns the key of a kernel, in memory from malloc: its type and text. NULL: no memory. */
+static char *fused_key(enum portable_type type, const char *text, size_t *out_size)
+{
+    size_t length = strlen(text);
+    char *key = malloc(length + 1);
+
+    *out_size = length + 1;
+    if (!key) return NULL;
+    key[0] = (char)type;
+    memcpy(key + 1, text, length);
+    return key;
 }
 
 /* Compiling takes long, and other threads need the same kernel as often as not: so they wait. */
 enum bp_status xpu_fused_get(struct xpu_device *d, enum portable_type type, const char *text,
                              struct xpu_fused **out)
 {
-    struct xpu_fused *f;
+    size_t size;
+    char *key = fused_key(type, text, &size);
     enum bp_status status = BP_OK;
+    struct xpu_fused *f;
 
+    if (!key) return bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
     pthread_mutex_lock(&d->fused_lock);
-    for (f = d->fused; f; f = f->next)
-        if (f->type == type && !strcmp(f->text, text)) break;
+    f = (struct xpu_fused *)kit_cache_take(&d->fused, key, size);
     if (!f) {
         status = fused_create(d, type, text, &f);
-        if (status == BP_OK) {
-            f->next = d->fused;
-            d->fused = f;
+        if (status == BP_OK && !kit_cache_add(&d->fused, &f->kit, key, size)) {
+            fused_destroy(d, f);
+            status = bp_fail(d->self->host, BP_ERR_MEMORY, "xpu:%u: no memory", d->number);
         }
     }
-    if (status == BP_OK) {
-        f->users++;
-        *out = f;
-    }
     pthread_mutex_unlock(&d->fused_lock);
+    free(key);
+    if (status == BP_OK) *out = f;
     return status;
-}
-
-/* Destroys the oldest kernel without users if there are too many of them. */
-static void fused_limit(struct xpu_device *d)
-{
-    struct xpu_fused **oldest = NULL;
-    int unused = 0;
-
-    for (struct xpu_fused **at = &d->fused; *at; at = &(*at)->next) {
-        if ((*at)->users) continue;
-        unused++;
-        oldest = at;
-    }
-    if (unused > FUSED_UNUSED) {
-        struct xpu_fused *f = *oldest;
-        *oldest = f->next;
-        fused_destroy(d, f);
-    }
 }
 
 void xpu_fused_put(struct xpu_device *d, struct xpu_fused *kernel)
 {
+    struct kit_cached *unused;
+
     pthread_mutex_lock(&d->fused_lock);
-    kernel->users--;
-    fused_limit(d);
+    kernel->kit.users--;
+    while ((unused = kit_cache_remove(&d->fused, FUSED_UNUSED)) != NULL)
+        fused_destroy(d, (struct xpu_fused *)unused);
     pthread_mutex_unlock(&d->fused_lock);
 }
 
 void xpu_fused_finish(struct xpu_device *d)
 {
-    while (d->fused) {
-        struct xpu_fused *f = d->fused;
-        d->fused = f->next;
-        fused_destroy(d, f);
-    }
+    struct kit_cached *f;
+
+    while ((f = kit_cache_empty(&d->fused)) != NULL) fused_destroy(d, (struct xpu_fused *)f);
     pthread_mutex_destroy(&d->fused_lock);
 }

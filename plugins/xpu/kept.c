@@ -7,53 +7,41 @@
 #include <string.h>
 
 struct portable_kept {
-    struct portable_kept *next;
+    struct kit_cached kit; /* must be first */
     struct xpu_device *device;
     cl_mem buffer;
-    uint64_t plans; /* that use it */
     uint32_t input;
-    /* The constant, and the packing. */
-    uint64_t constant; /* 0: it is not shared */
-    cl_mem from;
-    void *at;
-    int number; /* of the entry */
-    enum portable_type type;
-    int64_t count;
-    size_t args_size;
-    unsigned char args[];
 };
 
-static struct portable_kept *kept_find(const struct xpu_device *d, const struct portable_kept *like)
-{
-    for (struct portable_kept *k = d->kept; k && like->constant; k = k->next)
-        if (k->constant == like->constant && k->from == like->from && k->at == like->at &&
-            k->input == like->input && k->number == like->number && k->type == like->type &&
-            k->count == like->count && k->args_size == like->args_size &&
-            !memcmp(k->args, like->args, like->args_size))
-            return k;
-    return NULL;
-}
+/* The constant, and the packing; behind it are the arguments of the entry. */
+struct kept_key {
+    uint64_t constant;
+    cl_mem from;
+    void *at;
+    int64_t count, input, number, type; /* number: of the entry */
+};
 
-/* Describes the result of `pack`, without memory for it. */
-static struct portable_kept *kept_make(struct xpu_device *d, const struct bp_prep *prep,
-                                       uint32_t input, const struct portable *pack)
+/* Writes the key to memory from malloc. *out_size is 0 if the constant is not shared. NULL: no
+ * memory. */
+static void *kept_key(const struct bp_prep *prep, uint32_t input, const struct portable *pack,
+                      size_t *out_size)
 {
-    struct portable_kept *kept = malloc(sizeof *kept + pack->args_size);
+    bool is_shared = BP_HAS(prep, constant) && prep->constant && prep->constant[input];
     const struct bp_view *view = prep->in[input];
+    struct kept_key key = {.constant = is_shared ? prep->constant[input] : 0,
+                           .from = view->memory,
+                           .at = view->data,
+                           .count = pack->count,
+                           .input = input,
+                           .number = portable_entry_number(pack->family, pack->entry),
+                           .type = (int64_t)pack->type};
+    char *out = malloc(sizeof key + pack->args_size);
 
-    if (!kept) return NULL;
-    *kept = (struct portable_kept){.device = d,
-                                   .plans = 1,
-                                   .input = input,
-                                   .from = view->memory,
-                                   .at = view->data,
-                                   .number = portable_entry_number(pack->family, pack->entry),
-                                   .type = pack->type,
-                                   .count = pack->count,
-                                   .args_size = pack->args_size};
-    if (BP_HAS(prep, constant) && prep->constant) kept->constant = prep->constant[input];
-    memcpy(kept->args, pack->args, pack->args_size);
-    return kept;
+    *out_size = is_shared ? sizeof key + pack->args_size : 0;
+    if (!out) return NULL;
+    memcpy(out, &key, sizeof key);
+    memcpy(out + sizeof key, pack->args, pack->args_size);
+    return out;
 }
 
 /* Runs the entry with new memory and waits for its end. */
@@ -76,28 +64,52 @@ static bool kept_fill(struct xpu_device *d, const struct bp_prep *prep, const st
     return false;
 }
 
+/* Under the lock of packed constants. */
+static struct portable_kept *kept_make(struct xpu_device *d, const struct bp_prep *prep,
+                                       uint32_t input, const struct portable *pack, size_t bytes)
+{
+    struct portable_kept *kept = calloc(1, sizeof *kept);
+
+    if (!kept) return NULL;
+    kept->device = d;
+    kept->input = input;
+    if (kept_fill(d, prep, pack, bytes, kept)) return kept;
+    free(kept);
+    return NULL;
+}
+
+static void kept_drop(struct xpu *self, struct portable_kept *kept)
+{
+    xpu_buffer_release(self, kept->buffer);
+    free(kept);
+}
+
 struct portable_kept *portable_keep(void *p, const struct bp_prep *prep, uint32_t input,
                                     const struct portable *pack, size_t bytes, uint64_t *out_bytes)
 {
     struct xpu *self = p;
     struct xpu_device *d = &self->device[prep->device];
-    struct portable_kept *kept, *found;
+    struct portable_kept *kept;
+    size_t size;
+    void *key;
 
     if (!(prep->in[input]->flags & BP_VIEW_CONSTANT) || !prep->in[input]->memory) return NULL;
-    kept = kept_make(d, prep, input, pack);
-    if (!kept) return NULL;
+    key = kept_key(prep, input, pack, &size);
+    if (!key) return NULL;
     pthread_mutex_lock(&d->kept_lock);
-    found = kept_find(d, kept);
-    if (found) {
-        found->plans++;
-    } else if (kept_fill(d, prep, pack, bytes, kept)) {
-        kept->next = d->kept;
-        d->kept = found = kept;
+    *out_bytes = 0;
+    kept = (struct portable_kept *)kit_cache_take(&d->kept, key, size);
+    if (!kept) {
+        kept = kept_make(d, prep, input, pack, bytes);
+        *out_bytes = bytes;
+        if (kept && !kit_cache_add(&d->kept, &kept->kit, key, size)) {
+            kept_drop(self, kept);
+            kept = NULL;
+        }
     }
     pthread_mutex_unlock(&d->kept_lock);
-    *out_bytes = found == kept ? bytes : 0;
-    if (found != kept) free(kept);
-    return found;
+    free(key);
+    return kept;
 }
 
 uint32_t portable_kept_input(const struct portable_kept *kept)
@@ -112,17 +124,16 @@ void portable_kept_append(struct portable *p, const struct portable_kept *kept)
 
 void portable_kept_destroy(void *self, const struct bp_kernel *row, void *plan)
 {
-    struct portable_kept *kept = plan, **at;
-    bool ended;
+    struct portable_kept *kept = plan;
+    struct kit_cached *unused;
+    struct xpu_device *d;
 
     (void)row;
     if (!kept) return;
-    pthread_mutex_lock(&kept->device->kept_lock);
-    ended = !--kept->plans;
-    for (at = &kept->device->kept; ended && *at != kept;) at = &(*at)->next;
-    if (ended) *at = kept->next;
-    pthread_mutex_unlock(&kept->device->kept_lock);
-    if (!ended) return;
-    xpu_buffer_release(self, kept->buffer);
-    free(kept);
+    d = kept->device;
+    pthread_mutex_lock(&d->kept_lock);
+    kept->kit.users--;
+    unused = kit_cache_remove(&d->kept, 0);
+    pthread_mutex_unlock(&d->kept_lock);
+    if (unused) kept_drop(self, (struct portable_kept *)unused);
 }

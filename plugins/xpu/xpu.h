@@ -14,6 +14,7 @@
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
 #include <dialect/program_cache.h>
+#include <kit/cache.h>
 #include <kit/call.h>
 #include <kit/stream.h>
 #include <pthread.h>
@@ -89,9 +90,9 @@ struct xpu_device {
     struct kit_streams streams;
     struct xpu_program program[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     pthread_mutex_t fused_lock;
-    struct xpu_fused *fused;      /* list of the kernels of `fused`: fused.h */
+    struct kit_cache fused;       /* the kernels of `fused`: fused.h */
     pthread_mutex_t kept_lock;
-    struct portable_kept *kept;   /* list of packed constants: kept.c */
+    struct kit_cache kept;        /* packed constants: kept.c */
 };
 
 /* An instance. Constant after create, except for the number of released buffers. */
