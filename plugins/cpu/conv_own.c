@@ -2,7 +2,7 @@
 /* conv_own.c: plans and runs the plugin's own convolutions of conv_own.h, which are rows of conv
  * and of fused_conv. Other shapes, and filters that are not constant, are left to other rows. */
 #include "conv_own.h"
-#include "activation.h"
+#include <kit/activation.h>
 #include "dtype.h"
 #include "kernels.h"
 #include <backplane/attrs.h>
@@ -36,7 +36,7 @@ static bool own_activation(struct conv_own *p, const struct bp_prep *prep)
 
     p->span = NULL;
     if (!fused || a->activation == BP_ACTIVATION_NONE) return true;
-    const char *name = cpu_activation_name(a->activation);
+    const char *name = kit_activation_op(a->activation);
     p->number[0] = a->activation == BP_ACTIVATION_GELU_TANH ? 1 : a->alpha;
     if (a->activation == BP_ACTIVATION_GELU) p->number[0] = 0;
     p->number[1] = a->beta;

@@ -3,7 +3,7 @@
  * plugin's rows of add and of the activation run over the result while it is in the cache: oneDNN's
  * own activations turn NaN into 0 (relu, clip) or are not faster. Where the result of a convolution
  * is small, oneDNN adds the residual too: decision 0025. */
-#include "activation.h"
+#include <kit/activation.h>
 #include "kernels.h"
 #include "matmul.h"
 #include "onednn.h"
@@ -142,7 +142,7 @@ static bool epilogue_is_flat(const struct bp_view *y, const struct bp_view *resi
 static bool epilogue_init(const struct cpu *self, const struct bp_prep *prep, int64_t activation,
                           double alpha, double beta, struct onednn_epilogue *out)
 {
-    const char *name = cpu_activation_name(activation);
+    const char *name = kit_activation_op(activation);
     const struct bp_view *residual =
         prep->n_in > EPILOGUE_RESIDUAL ? prep->in[EPILOGUE_RESIDUAL] : NULL;
     uint8_t dtype = prep->in[0]->dtype;

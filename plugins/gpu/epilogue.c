@@ -3,23 +3,8 @@
  * Libraries have activations of their own, but may lose a NaN in them, and have gelu by tanh alone,
  * with another result for -infinity. */
 #include "epilogue.h"
+#include <kit/activation.h>
 #include <string.h>
-
-static const char *const names[] = {
-    [BP_ACTIVATION_RELU] = "relu",
-    [BP_ACTIVATION_LEAKY_RELU] = "leaky_relu",
-    [BP_ACTIVATION_CLIP] = "clip",
-    [BP_ACTIVATION_SIGMOID] = "sigmoid",
-    [BP_ACTIVATION_TANH] = "tanh",
-    [BP_ACTIVATION_HARD_SIGMOID] = "hard_sigmoid",
-    [BP_ACTIVATION_HARD_SWISH] = "hard_swish",
-    [BP_ACTIVATION_SILU] = "silu",
-    [BP_ACTIVATION_GELU] = "gelu",
-    [BP_ACTIVATION_GELU_TANH] = "gelu",
-    [BP_ACTIVATION_MISH] = "mish",
-    [BP_ACTIVATION_ELU] = "elu",
-    [BP_ACTIVATION_SOFTPLUS] = "softplus",
-};
 
 /* Portable rows of elementwise operators have no plan, and compute in place. */
 const struct bp_kernel *gpu_epilogue_row(const char *op, uint8_t dtype)
@@ -42,7 +27,7 @@ const char *gpu_epilogue_code(enum bp_activation activation, double alpha, doubl
 
     out_number[0] = is_gelu ? activation == BP_ACTIVATION_GELU_TANH : alpha;
     out_number[1] = is_gelu ? 0 : beta;
-    return names[activation];
+    return kit_activation_op(activation);
 }
 
 static void epilogue_attrs(struct gpu_epilogue *e, enum bp_activation activation, double a,
@@ -80,7 +65,7 @@ bool gpu_epilogue_init(struct gpu_epilogue *out, enum bp_activation activation, 
 {
     memset(out, 0, sizeof *out);
     if (activation == BP_ACTIVATION_NONE) return true;
-    out->row = gpu_epilogue_row(names[activation], dtype);
+    out->row = gpu_epilogue_row(kit_activation_op(activation), dtype);
     epilogue_attrs(out, activation, alpha, beta);
     return out->row != NULL;
 }

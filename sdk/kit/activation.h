@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activation.h: names the operators of the activations that fused products apply. */
-#ifndef CPU_ACTIVATION_H
-#define CPU_ACTIVATION_H
+/* activation.h: names the operators of the activations that fused products and convolutions
+ * apply. */
+#ifndef KIT_ACTIVATION_H
+#define KIT_ACTIVATION_H
 
 #include <backplane/attrs.h>
 #include <stddef.h>
 
-/* NULL: none, or an activation that is newer than this list. */
-static inline const char *cpu_activation_name(int64_t activation)
+/* Returns the operator of a bp_activation. NULL: none, or an activation that is newer than this
+ * list. */
+static inline const char *kit_activation_op(int64_t activation)
 {
     static const char *const operators[] = {
         [BP_ACTIVATION_RELU] = "relu",
