@@ -95,7 +95,7 @@ static bool is_narrow(const struct gpu_gemm *g)
 enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *gpu,
                               const struct bp_prep *prep, struct bp_plan *out)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct blaslt_plan made = {.library = library}, *plan = NULL;
     bool good;
 
@@ -193,7 +193,7 @@ static enum bp_status blaslt_products(const struct bp_launch *launch)
     struct gpu_vendor *vendor = plan->library->vendor;
     struct gpu_stream *stream = launch->stream;
     void *handle = plan->handle;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 

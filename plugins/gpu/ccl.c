@@ -77,7 +77,7 @@ enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
 
 enum bp_status gpu_ccl_unique_id(void *self, struct bp_ccl_id *out)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, 0, &caller, &device));
@@ -109,7 +109,7 @@ static void drop_comm(struct gpu_comm *comm)
 enum bp_status gpu_ccl_comm_create(void *self, uint32_t index, const struct bp_ccl_id *id,
                                    uint32_t rank, uint32_t n_rank, void **out_comm)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     struct gpu_comm *comm;
     enum bp_status status;
@@ -129,7 +129,7 @@ enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_cc
 {
     struct nccl_config config = {sizeof config, NCCL_CONFIG_MAGIC, NCCL_CONFIG_VERSION, 0,
                                  NCCL_AS_USUAL};
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     struct gpu_comm *comm;
     int code;
@@ -164,7 +164,7 @@ static int ccl_poll(struct gpu_comm *comm, int *out_code)
 
 enum bp_status gpu_ccl_comm_joined(void *self, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_comm *comm = p;
     int code;
 
@@ -209,7 +209,7 @@ static void ccl_abort(const struct gpu *gpu, struct gpu_comm *comm)
 
 void gpu_ccl_comm_abort(void *self, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_comm *comm = p;
 
     gpu_device_reuse(self, comm->device->index, &caller);
@@ -230,7 +230,7 @@ static bool ccl_finalize(const struct gpu *gpu, struct gpu_comm *comm)
 
 void gpu_ccl_comm_destroy(void *self, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_comm *comm = p;
 
     gpu_device_reuse(self, comm->device->index, &caller);
@@ -294,7 +294,7 @@ struct given {
 };
 
 static enum bp_status ccl_give(void *p, void *stream, const struct bp_ccl_call *call, bool reduces,
-                               struct gpu_caller *caller, struct given *out)
+                               struct kit_context *caller, struct given *out)
 {
     struct gpu_comm *comm = p;
 
@@ -324,7 +324,7 @@ static enum bp_status ccl_finish(const struct given *g, const char *function, in
 enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -335,7 +335,7 @@ enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
 
 enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -347,7 +347,7 @@ enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct
 enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
                                  const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -359,7 +359,7 @@ enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
 enum bp_status gpu_ccl_all_gather(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -370,7 +370,7 @@ enum bp_status gpu_ccl_all_gather(void *self, void *comm, void *stream,
 enum bp_status gpu_ccl_reduce_scatter(void *self, void *comm, void *stream,
                                       const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -381,7 +381,7 @@ enum bp_status gpu_ccl_reduce_scatter(void *self, void *comm, void *stream,
 
 enum bp_status gpu_ccl_send(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;
@@ -391,7 +391,7 @@ enum bp_status gpu_ccl_send(void *self, void *comm, void *stream, const struct b
 
 enum bp_status gpu_ccl_recv(void *self, void *comm, void *stream, const struct bp_ccl_call *call)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct given g;
 
     (void)self;

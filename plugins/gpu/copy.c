@@ -49,7 +49,7 @@ static enum bp_status copy_waiting(struct gpu_stream *stream, const struct bp_co
 enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
@@ -65,7 +65,7 @@ enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_
 enum bp_status gpu_copy_out(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));
@@ -76,7 +76,7 @@ enum bp_status gpu_copy_out(void *self, uint32_t index, void *p, const struct bp
 enum bp_status gpu_copy_within(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));
@@ -103,7 +103,7 @@ enum bp_status gpu_copy_peer(void *self, uint32_t index, void *p, uint32_t to,
                              const struct bp_copy *copy)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device, *peer;
 
     TRY(gpu_device_use(self, to, &caller, &peer)); /* opens the device if necessary */

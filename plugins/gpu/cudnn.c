@@ -432,7 +432,7 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
                               .dtype = prep->out[0]->dtype},
                       *plan = NULL;
     struct bp_conv_attrs attrs = conv_attrs(made.kind, prep->attrs);
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     const struct bp_view *part[TENSORS];
     bool good;
 
@@ -624,7 +624,7 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     const int result = result_of[p->kind];
     const struct bp_view *part[TENSORS];
     struct bp_view at[OPERANDS] = {{.data = NULL}};
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
     char *workspace = launch->workspace;

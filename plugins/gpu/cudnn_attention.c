@@ -118,7 +118,7 @@ enum bp_status gpu_attention_prepare(void *self, const struct bp_prep *prep, str
 {
     struct attention_plan made = {.graph = NULL}, *plan;
     uint64_t bytes = 0;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
 
     if (!attention_init(&made, prep)) return BP_ERR_UNSUPPORTED;
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
@@ -177,7 +177,7 @@ enum bp_status gpu_attention_run(const struct bp_launch *launch)
                                            launch->out[0]};
     char *workspace = launch->workspace;
     struct bp_view copy[TENSORS];
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     void *at[TENSORS];
 

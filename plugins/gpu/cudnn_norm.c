@@ -116,7 +116,7 @@ enum bp_status gpu_norm_prepare(void *self, const struct bp_prep *prep, struct b
     struct norm_plan made = {.epsilon = (float)(centres ? layer->epsilon : rms->epsilon)}, *plan;
     const struct bp_view *view[TENSORS];
     uint64_t bytes = 0;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
 
     norm_views(portable_number(prep->kernel), prep->in, prep->n_in, prep->out, prep->n_out, view);
     if (!norm_init(&made, portable_number(prep->kernel),
@@ -182,7 +182,7 @@ enum bp_status gpu_norm_run(const struct bp_launch *launch)
     const struct bp_view *view[TENSORS];
     char *workspace = launch->workspace;
     struct bp_view at[TENSORS];
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));

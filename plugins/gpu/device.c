@@ -81,30 +81,42 @@ GPU_WHERE gpu_device_where(const struct gpu_device *device)
     return (GPU_WHERE)(WHERE_IS_NUMBER ? (uintptr_t)device->number : (uintptr_t)device->context);
 }
 
-/* Makes the device's context current. Returns 0, or the code of the driver's function that is
- * stored in `out`. */
-static int device_enter(const struct gpu_device *device, struct gpu_caller *caller,
-                        enum gpu_call *out)
+static int device_context_get(const void *device, uintptr_t *out)
 {
     GPU_WHERE current = 0;
-    int code = device->gpu->call.context_get(&current);
+    int code = ((const struct gpu_device *)device)->gpu->call.context_get(&current);
 
-    *out = GPU_CALL_context_get;
-    if (code || current == gpu_device_where(device)) return code;
-    *out = GPU_CALL_context_set;
-    code = device->gpu->call.context_set(gpu_device_where(device));
-    if (!code && !caller->device) *caller = (struct gpu_caller){device, current};
+    *out = (uintptr_t)current;
     return code;
 }
 
-void gpu_caller_return(struct gpu_caller *caller)
+static int device_context_set(const void *device, uintptr_t context)
 {
-    if (caller->device) GPU_NOTE(caller->device, context_set, caller->current);
-    caller->device = NULL;
+    return ((const struct gpu_device *)device)->gpu->call.context_set((GPU_WHERE)context);
+}
+
+static void device_context_warn(const void *device, int code)
+{
+    gpu_note(device, GPU_CALL_context_set, code);
+}
+
+/* Makes the device's context current. Returns 0, or the code of the driver's function that is
+ * stored in `out`. */
+static int device_enter(const struct gpu_device *device, struct kit_context *caller,
+                        enum gpu_call *out)
+{
+    static const struct kit_contexts calls = {device_context_get, device_context_set,
+                                              device_context_warn};
+    enum kit_context_call call;
+    int code = kit_context_enter(caller, &calls, device, (uintptr_t)gpu_device_where(device),
+                                 &call);
+
+    *out = call == KIT_CONTEXT_GET ? GPU_CALL_context_get : GPU_CALL_context_set;
+    return code;
 }
 
 /* Makes waits sleep instead of spin, for the lifetime of the context. */
-static void block_waits(const struct gpu_device *device, struct gpu_caller *caller)
+static void block_waits(const struct gpu_device *device, struct kit_context *caller)
 {
     enum gpu_call call;
     int code;
@@ -123,7 +135,7 @@ static void block_waits(const struct gpu_device *device, struct gpu_caller *call
     gpu_note(device, call, code);
 }
 
-static enum bp_status device_open_device(struct gpu_device *device, struct gpu_caller *caller)
+static enum bp_status device_open_device(struct gpu_device *device, struct kit_context *caller)
 {
     void *context = NULL;
 
@@ -135,7 +147,7 @@ static enum bp_status device_open_device(struct gpu_device *device, struct gpu_c
     return BP_OK;
 }
 
-enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
+enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct kit_context *caller,
                               struct gpu_device **out)
 {
     enum gpu_call call;
@@ -155,7 +167,7 @@ enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller
     return status;
 }
 
-struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_caller *caller)
+struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct kit_context *caller)
 {
     struct gpu_device *device = &gpu->device[index];
     enum gpu_call call;
@@ -178,14 +190,14 @@ int gpu_device_wait(struct gpu_device *device)
 
 void gpu_device_close(struct gpu_device *device)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
 
     if (!device->open) return;
     gpu_device_reuse(device->gpu, device->index, &caller);
     gpu_vendor_close(device);
     gpu_rtc_unload(device);
     gpu_modules_unload(device);
-    gpu_caller_return(&caller); /* while the current context still exists */
+    kit_context_return(&caller); /* while the current context still exists */
     GPU_NOTE(device, context_release, device->number);
     device->open = false;
 }

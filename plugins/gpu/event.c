@@ -22,7 +22,7 @@ enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
 {
     const struct bp_host *host = ((struct gpu *)self)->host;
     struct gpu_event *event;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
@@ -39,7 +39,7 @@ enum bp_status gpu_event_create(void *self, uint32_t index, void **out_event)
 
 void gpu_event_destroy(void *self, uint32_t index, void *event)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     const struct bp_host *host = device->gpu->host;
 
@@ -51,7 +51,7 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
 {
     struct gpu_event *event = q;
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     struct kit_mark mark;
 
@@ -78,7 +78,7 @@ static enum bp_status event_report(struct gpu_device *device, const struct gpu_e
 
 enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     int code;
 
@@ -93,7 +93,7 @@ enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
  * all. */
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));

@@ -21,7 +21,7 @@ static enum bp_status plan_compile(struct gpu *gpu, const struct bp_prep *prep,
     static const struct fused_device on = {.has_f64 = true};
     struct bp_dims code = ((const struct bp_fused_attrs *)prep->attrs)->code;
     enum portable_type type = portable_type(prep->out[0]->dtype);
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
     double work;
@@ -70,7 +70,7 @@ enum bp_status gpu_fused_run(const struct bp_launch *launch)
     const struct fused_plan *p = launch->plan;
     unsigned char parameters[(FUSED_ARGS + 1 + FUSED_OPERANDS) * sizeof(int64_t)];
     size_t size = p->args_size;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     if (!p->count) return BP_OK;

@@ -15,6 +15,7 @@
 #include <dialect/portable.h>
 #include <kit/cache.h>
 #include <kit/call.h>
+#include <kit/context.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -214,23 +215,12 @@ struct kit_call gpu_call_made(const struct gpu *gpu, const struct gpu_device *de
 #define GPU_NOTE(device, name, ...) \
     gpu_note(device, GPU_CALL_##name, (device)->gpu->call.name(__VA_ARGS__))
 
-/* The context that was current in the calling thread, to be restored. At the end of the block that
- * declares GPU_CALLER caller = {NULL}, the context is again the one from the block's beginning. An
- * application has its own contexts or devices, which are current in its threads. */
-struct gpu_caller {
-    const struct gpu_device *device; /* the device whose context is current instead; NULL: nothing
-                                        was changed */
-    GPU_WHERE current;               /* the context before */
-};
-#define GPU_CALLER __attribute__((cleanup(gpu_caller_return))) struct gpu_caller
-
 /* device.c: opens the device if necessary and makes its context current in the calling thread,
  * until `caller` restores the previous context. */
-enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
+enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct kit_context *caller,
                               struct gpu_device **out);
 /* The same for a device that is already open, where the caller cannot return a failure: logs it. */
-struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_caller *caller);
-void gpu_caller_return(struct gpu_caller *caller);
+struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct kit_context *caller);
 /* The value by which the driver's calls name the device's context. */
 GPU_WHERE gpu_device_where(const struct gpu_device *device);
 /* Queries the architecture of a device of which only the driver's number is known. */

@@ -21,7 +21,7 @@ enum {
 enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
@@ -77,7 +77,7 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
     const struct bp_host *host = ((struct gpu *)self)->host;
     struct gpu_recording *recording = host->allocate(host->ctx, sizeof *recording,
                                                      _Alignof(struct gpu_recording));
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     enum bp_status status;
 
     if (!recording) {
@@ -94,7 +94,7 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
 
 void gpu_capture_abort(void *self, uint32_t index, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     void *graph = NULL;
 
@@ -106,7 +106,7 @@ enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)
 {
     const struct gpu_recording *recording = p;
     struct gpu_stream *stream = q;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));
@@ -116,7 +116,7 @@ enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)
 
 void gpu_recording_destroy(void *self, uint32_t index, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     const struct bp_host *host = device->gpu->host;
     struct gpu_recording *recording = p;

@@ -59,7 +59,7 @@ static enum bp_status none_left(struct gpu_device *device, uint32_t space, uint6
 enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
                                    struct bp_memory *out)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
     void *data = NULL;
@@ -73,7 +73,7 @@ enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, u
 
 void gpu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp_memory *memory)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
 
     if (space == BP_SPACE_PINNED) GPU_NOTE(device, pinned_free, memory->data);
@@ -83,7 +83,7 @@ void gpu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp
 enum bp_status gpu_memory_info(void *self, uint32_t index, uint64_t *out_free, uint64_t *out_total)
 {
     size_t free_bytes = 0, total = 0;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));

@@ -135,7 +135,7 @@ int portable_has_blocks(void *self, uint32_t device)
 
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 

@@ -116,7 +116,7 @@ static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
 enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     struct plan made = {.workspace = 0}, *plan;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     void *handle;
 
@@ -180,7 +180,7 @@ static enum bp_status rocblas_run_all(const struct bp_launch *launch)
 enum bp_status gpu_rocblas_run(const struct bp_launch *launch)
 {
     struct gpu_stream *stream = launch->stream;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 

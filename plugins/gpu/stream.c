@@ -49,7 +49,7 @@ static enum bp_status fill_stream(struct gpu_stream *stream)
 enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
 {
     struct gpu_stream *stream;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
 
@@ -68,7 +68,7 @@ enum bp_status gpu_stream_create(void *self, uint32_t index, void **out_stream)
 
 void gpu_stream_destroy(void *self, uint32_t index, void *p)
 {
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
 
     kit_stream_remove(&device->streams, p);
@@ -172,7 +172,7 @@ enum bp_status gpu_stream_join(struct gpu_stream *stream)
 enum bp_status gpu_synchronize(void *self, uint32_t index, void *p)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
     uint64_t launch;
 
@@ -187,7 +187,7 @@ enum bp_status gpu_synchronize(void *self, uint32_t index, void *p)
 enum bp_status gpu_stream_wait(void *self, uint32_t index, void *p, void *event)
 {
     struct gpu_stream *stream = p;
-    GPU_CALLER caller = {NULL};
+    KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
 
     TRY(gpu_device_use(self, index, &caller, &device));

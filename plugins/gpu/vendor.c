@@ -185,7 +185,7 @@ static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 }
 
 enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
-                                struct gpu_caller *caller, struct gpu_device **out,
+                                struct kit_context *caller, struct gpu_device **out,
                                 void **out_handle)
 {
     struct gpu_device *device;

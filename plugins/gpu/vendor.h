@@ -72,7 +72,7 @@ void gpu_vendor_report(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_
  * the device for work outside of streams. BP_ERR_UNSUPPORTED, without a message: do not use the
  * library; the reason has been logged once. */
 enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vendor *vendor,
-                                struct gpu_caller *caller, struct gpu_device **out,
+                                struct kit_context *caller, struct gpu_device **out,
                                 void **out_handle);
 
 /* Called before the stream is captured. Ensures that there is a handle for each library that the

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_kit_stream.c: tests the streams, the fault words, the waits for events, the messages about
- * calls and the caches of sdk/kit. */
+/* test_kit_stream.c: tests the streams, the fault words, the waits for events, the contexts, the
+ * messages about calls and the caches of sdk/kit. */
 #include "fixture.h"
 #include <kit/cache.h>
 #include <kit/call.h>
+#include <kit/context.h>
 #include <kit/stream.h>
 
 static const struct kit_report direct = {&kit_host, "dev", 3, false};
@@ -60,6 +61,79 @@ static void calls_are_traced_if_the_setting_is_on(void)
     unsetenv("BP_DEV_TRACE");
     kit_trace_begin("dev");
     CHECK(!kit_is_traced(), "calls are still traced");
+}
+
+/* ---- contexts ---- */
+
+static struct {
+    uintptr_t current;
+    int get_code, set_code, warned;
+    unsigned sets;
+} driver;
+
+static int driver_get(const void *self, uintptr_t *out)
+{
+    CHECK(self == &driver, "another self");
+    *out = driver.current;
+    return driver.get_code;
+}
+
+static int driver_set(const void *self, uintptr_t context)
+{
+    CHECK(self == &driver, "another self");
+    driver.sets++;
+    if (!driver.set_code) driver.current = context;
+    return driver.set_code;
+}
+
+static void driver_warn(const void *self, int code)
+{
+    CHECK(self == &driver, "another self");
+    driver.warned = code;
+}
+
+static const struct kit_contexts driver_contexts = {driver_get, driver_set, driver_warn};
+
+/* Enters two contexts one after the other, as a copy between devices does. */
+static void driver_enter(uintptr_t first, uintptr_t second)
+{
+    KIT_CONTEXT caller = {NULL};
+    enum kit_context_call call;
+
+    CHECK(!kit_context_enter(&caller, &driver_contexts, &driver, first, &call), "first");
+    CHECK(!kit_context_enter(&caller, &driver_contexts, &driver, second, &call), "second");
+    CHECK(driver.current == second, "it is not current");
+}
+
+static void contexts_are_restored(void)
+{
+    driver.current = 7;
+    driver_enter(7, 7);
+    CHECK(!driver.sets, "the current context is set");
+    driver_enter(1, 2);
+    CHECK(driver.current == 7 && driver.sets == 3, "%d, set %u times", (int)driver.current,
+          driver.sets);
+}
+
+static void failures_of_contexts_name_the_call(void)
+{
+    struct kit_context caller = {NULL};
+    enum kit_context_call call;
+
+    driver.current = 7;
+    driver.get_code = 3;
+    CHECK(kit_context_enter(&caller, &driver_contexts, &driver, 1, &call) == 3, "the code");
+    CHECK(call == KIT_CONTEXT_GET && !caller.calls, "the call");
+    driver.get_code = 0;
+    driver.set_code = 4;
+    CHECK(kit_context_enter(&caller, &driver_contexts, &driver, 1, &call) == 4, "the code");
+    CHECK(call == KIT_CONTEXT_SET && !caller.calls, "the call");
+    driver.set_code = 0;
+    CHECK(!kit_context_enter(&caller, &driver_contexts, &driver, 1, &call), "the code");
+    driver.set_code = 5;
+    kit_context_return(&caller);
+    CHECK(driver.warned == 5 && !caller.calls, "the warning");
+    driver.set_code = 0;
 }
 
 /* ---- streams and faults ---- */
@@ -234,6 +308,8 @@ int main(void)
         {"codes become statuses", codes_become_statuses},
         {"messages name the call", messages_name_the_call},
         {"calls are traced if the setting is on", calls_are_traced_if_the_setting_is_on},
+        {"contexts are restored", contexts_are_restored},
+        {"failures of contexts name the call", failures_of_contexts_name_the_call},
         {"streams have numbers", streams_have_numbers},
         {"faults name the row that was launched first",
          faults_name_the_row_that_was_launched_first},
