@@ -39,7 +39,7 @@ OUTPUT = re.compile(r"\n*```output\n(?P<text>.*?)^```$", re.S | re.M)
 PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 
-INSTALLED = {"docs/add-ons.md", "docs/conformance.md", "docs/engines.md", "docs/plugin-guide.md", "docs/portable-kernels.md", "docs/ten-minutes.md"}
+INSTALLED = {"docs/add-ons.md", "docs/conformance.md", "docs/engines.md", "docs/kit.md", "docs/plugin-guide.md", "docs/portable-kernels.md", "docs/ten-minutes.md"}
 
 
 def install(root, build, folder):
@@ -80,6 +80,7 @@ def compile_c(text, root, build, scratch):
     command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-x", "c", "-"]
     command += [f"-I{base}/include" for base in (f"{root}/sdk", f"{root}/core", f"{root}/sdk/onnx",
                                               f"{build}/sdk")]
+    command += [f"-I{root}/sdk", "-D_GNU_SOURCE"]  # the kit
     return subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

@@ -99,6 +99,7 @@ def sources(installed):
     folder = installed.flags("--variable=kernelsdir")[0]
     names = [p for role in ("kernel", "launch") for p in glob.glob(f"{moved.ROOT}/sdk/ops/*/{role}*")]
     names += glob.glob(f"{moved.ROOT}/sdk/dialect/*.[hc]") + glob.glob(f"{moved.ROOT}/sdk/dialect/*.def")
+    names += glob.glob(f"{moved.ROOT}/sdk/kit/*.[hc]")
     moved.expect(len(names) > 100, f"only {len(names)} files found")
     for path in names:
         there = os.path.join(folder, os.path.relpath(path, f"{moved.ROOT}/sdk"))
