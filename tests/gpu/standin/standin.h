@@ -11,7 +11,8 @@
  *   code_object.c, metadata.c   read those of hip
  *   image.c        has the functions that the readers share
  *   module.c       has modules, functions and launches: a launch must fit its image
- *   kernels.c      finds the kernels compiled as C, by the names of their entry points
+ *
+ * Kernels compiled as C are found by the names of their entry points: ../../standins/base.
  *
  * The environment:
  *
@@ -23,6 +24,7 @@
 #ifndef STANDIN_H
 #define STANDIN_H
 
+#include "../../standins/base/compiled.h"
 #include "simulator/sim.h"
 
 /* The driver's functions, by their names in calls.def: standin_<name> has the driver's symbol. */
@@ -90,12 +92,6 @@ int standin_fits(const struct standin_kernel *kernel, const struct sim_kernel *c
 void standin_forget(struct standin_image *image);
 /* Writes the message to BP_STANDIN_LOG; returns code. */
 int standin_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* kernels.c: standin_compiled returns the simulator's image that has an entry point, such as
- * "bp_softmax_f32"; NULL: none. out_number (may be NULL): the number of the kernel in it.
- * standin_compiled_count returns the number of images. */
-const struct sim_image *standin_compiled(const char *entry, size_t *out_number);
-size_t standin_compiled_count(void);
 
 /* The properties in which the drivers differ; cuda.c and hip.c each define them. */
 extern const struct standin {

@@ -53,16 +53,18 @@
 /* Codes of the base; a vendor's codes are positive. */
 enum base_code {
     BASE_OK = 0,
-    BASE_NO_MEMORY = -1,    /* the device or the host has no memory left */
-    BASE_BAD = -2,          /* an argument is not possible */
-    BASE_ILLEGAL = -3,      /* an address is not memory of the expected place and size */
-    BASE_PENDING = -4,      /* the work is not done yet */
-    BASE_TIMEOUT = -5,      /* the work is not done after the time that the caller waits */
-    BASE_CAPTURED = -6,     /* the stream is captured: its capture is now invalid */
-    BASE_INVALIDATED = -7,  /* the capture was invalid already */
-    BASE_UNJOINED = -8,     /* a stream has joined the capture and was not joined again */
-    BASE_ISOLATION = -9,    /* a wait crosses the border of a capture */
-    BASE_NOT_CAPTURED = -10 /* the stream is not captured */
+    BASE_NO_MEMORY = -1,     /* the device or the host has no memory left */
+    BASE_BAD = -2,           /* an argument is not possible */
+    BASE_ILLEGAL = -3,       /* an address is not memory of the expected place and size */
+    BASE_PENDING = -4,       /* the work is not done yet */
+    BASE_TIMEOUT = -5,       /* the work is not done after the time that the caller waits */
+    BASE_CAPTURED = -6,      /* the stream is captured: its capture is now invalid */
+    BASE_INVALIDATED = -7,   /* the capture was invalid already */
+    BASE_UNJOINED = -8,      /* a stream has joined the capture and was not joined again */
+    BASE_ISOLATION = -9,     /* a wait crosses the border of a capture */
+    BASE_NOT_CAPTURED = -10, /* the stream is not captured */
+    BASE_NO_KERNEL = -11,    /* rows.h */
+    BASE_FAULT = -12
 };
 
 enum {

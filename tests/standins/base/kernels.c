@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.c: finds the portable kernels compiled as C, by the names that their entry points have in
  * images. */
-#include "standin.h"
+#include "compiled.h"
 #include <dialect/portable.h>
 #include <stdio.h>
 #include <string.h>
