@@ -104,6 +104,7 @@ BASE_API int base_enter(const char *name);
 BASE_API int base_leave(int code); /* unlocks, returns code */
 BASE_API void base_lock(void);
 BASE_API void base_unlock(void);
+BASE_API void base_sleep(long us); /* without the lock */
 /* Stores the message of this thread's last error; return code. base_misuse also reports the message
  * as misuse. Under the lock. */
 BASE_API int base_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

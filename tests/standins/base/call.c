@@ -37,7 +37,7 @@ void base_unlock(void)
     pthread_mutex_unlock(&base.lock);
 }
 
-void base_pause(long us)
+void base_sleep(long us)
 {
     nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
@@ -74,7 +74,7 @@ int base_enter(const char *name)
     if (fault->code) return base_refuse(fault->code, "%s fails on demand", name);
     late = fault->late;
     base_unlock();
-    base_pause(late);
+    base_sleep(late);
     base_lock();
     current = name;
     return 0;

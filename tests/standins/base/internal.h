@@ -35,8 +35,6 @@ extern struct base base;
 /* settings.c: the fault of this call or of "work", or NULL; counts the call. Under the lock. */
 const struct base_fault *base_fault_of(const char *call);
 void base_settings_read(void);
-/* Sleeps without the lock. */
-void base_pause(long us);
 /* The time `ms` from now, on the clock of base.moved. */
 struct timespec base_deadline(int ms);
 /* Waits for base.moved, until a deadline if there is one; false: the time is over. */

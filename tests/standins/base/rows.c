@@ -169,6 +169,12 @@ static void views_finish(struct views *v, const struct base_call *call, bool ran
     }
 }
 
+/* Tensors that the call leaves out at the end are absent. */
+static int rows_most(int n, int known)
+{
+    return n > known ? n : known;
+}
+
 static int views_init(struct views *v, const struct bp_kernel *row, const struct base_call *call)
 {
     int code = BASE_OK;
@@ -188,8 +194,8 @@ static int views_init(struct views *v, const struct bp_kernel *row, const struct
         v->out[i] = &v->view[k];
     }
     for (int i = 0; i <= BASE_TENSORS; i++) v->in_at[i] = v->out_at[i] = (uint16_t)i;
-    v->in_at[row->in_known] = (uint16_t)call->n_in;
-    v->out_at[row->out_known] = (uint16_t)call->n_out;
+    v->in_at[row->in_known] = (uint16_t)rows_most(call->n_in, row->in_known);
+    v->out_at[row->out_known] = (uint16_t)rows_most(call->n_out, row->out_known);
     return code;
 }
 
@@ -209,8 +215,8 @@ static int row_run(const struct bp_kernel *row, const struct base_call *call, co
                            .out = v->out,
                            .in_at = v->in_at,
                            .out_at = v->out_at,
-                           .n_in = (uint32_t)call->n_in,
-                           .n_out = (uint32_t)call->n_out,
+                           .n_in = v->in_at[row->in_known],
+                           .n_out = v->out_at[row->out_known],
                            .attrs = call->attrs,
                            .width = 1};
     struct bp_plan plan = {.size = sizeof plan};

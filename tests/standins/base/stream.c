@@ -28,7 +28,7 @@ static void stream_pause(struct base_stream *stream, unsigned delay)
 {
     uint32_t x = stream->pauses = stream->pauses * 1664525u + 1013904223u;
 
-    if (delay && !(x >> 29)) base_pause((long)((x >> 8 & 0xffff) % delay));
+    if (delay && !(x >> 29)) base_sleep((long)((x >> 8 & 0xffff) % delay));
 }
 
 /* The code with which a work item begins: a sticky one, or that of a fault on demand. */
@@ -51,7 +51,7 @@ static void stream_step(struct base_stream *stream)
 
     if (code && !stream->device->sticky) stream->device->sticky = code;
     base_unlock();
-    if (late) base_pause(late);
+    if (late) base_sleep(late);
     stream_pause(stream, delay);
     code = item->work->run(item->data, code);
     base_lock();
