@@ -26,39 +26,39 @@ static void test_runtime_report(bool good, const char *name)
 #define FUNCTIONS(X) \
     X(aclInit, (const char *)) \
     X(aclFinalize, (void)) \
-    X(aclrtSetDevice, (int32_t)) X(aclrtResetDevice, (int32_t)) X( \
-        aclrtGetDeviceCount, (uint32_t *)) X(aclrtCreateContext, \
-                                             (void **, int32_t)) X(aclrtDestroyContext, (void *)) \
-        X(aclrtSetCurrentContext, (void *)) X(aclrtGetCurrentContext, (void **)) X( \
-            aclrtMalloc, (void **, size_t, int)) X(aclrtFree, (void *)) X(aclrtMallocHost, \
-                                                                          (void **, size_t)) \
-            X(aclrtFreeHost, (void *)) X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
-                X(aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) X( \
-                    aclrtMemset, (void *, size_t, int32_t, size_t)) \
-                    X(aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
-                        X(aclrtDestroyStream, \
-                          (void *)) X(aclrtSynchronizeStream, (void *)) \
-                            X(aclrtSynchronizeStreamWithTimeout, \
-                              (void *, int32_t)) X(aclrtStreamQuery, (void *, int *)) \
-                                X(aclrtStreamWaitEvent, (void *, void *)) X( \
-                                    aclrtCreateEventWithFlag, \
-                                    (void **, uint32_t)) X(aclrtDestroyEvent, (void *)) \
-                                    X(aclrtRecordEvent, \
-                                      (void *, void *)) X(aclrtQueryEvent, (void *, int *)) \
-                                        X(aclrtQueryEventStatus, \
-                                          (void *, int *)) X(aclrtSynchronizeEvent, (void *)) \
-                                            X(aclrtEventElapsedTime, (float *, void *, void *)) \
-                                                X(aclrtSynchronizeDevice, (void)) X( \
-                                                    aclrtLaunchCallback, \
-                                                    (void (*)(void *), void *, int, void *)) \
+    X(aclrtSetDevice, (int32_t)) \
+    X(aclrtResetDevice, (int32_t)) \
+    X(aclrtGetDeviceCount, (uint32_t *)) \
+    X(aclrtCreateContext, (void **, int32_t)) \
+    X(aclrtDestroyContext, (void *)) X(aclrtSetCurrentContext, (void *)) \
+        X(aclrtGetCurrentContext, (void **)) X(aclrtMalloc, (void **, size_t, int)) X( \
+            aclrtFree, (void *)) X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
+            X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
+                aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
+                X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
+                    aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
+                    X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X( \
+                        aclrtSynchronizeStreamWithTimeout, (void *, int32_t)) X(aclrtStreamQuery, \
+                                                                                (void *, int *)) \
+                        X(aclrtStreamWaitEvent, \
+                          (void *, void *)) X(aclrtCreateEventWithFlag, (void **, uint32_t)) \
+                            X(aclrtDestroyEvent, (void *)) X(aclrtRecordEvent, (void *, void *)) \
+                                X(aclrtQueryEvent, \
+                                  (void *, int *)) X(aclrtQueryEventStatus, (void *, int *)) \
+                                    X(aclrtSynchronizeEvent, (void *)) \
+                                        X(aclrtEventElapsedTime, (float *, void *, void *)) \
+                                            X(aclrtSynchronizeDevice, (void)) \
+                                                X(aclrtLaunchCallback, \
+                                                  (void (*)(void *), void *, int, void *)) \
                                                     X(aclrtSubscribeReport, (uint64_t, void *)) \
                                                         X(aclrtProcessReport, (int32_t))
 #define LATER(X) \
     X(aclrtCreateEventExWithFlag, (void **, uint32_t)) \
     X(aclmdlRICaptureBegin, (void *, int)) \
-    X(aclmdlRICaptureEnd, (void *, void **)) X(aclmdlRIExecuteAsync, (void *, void *)) \
-        X(aclmdlRICaptureGetInfo, (void *, int *, void **)) X(aclmdlRIDestroy, (void *)) \
-            X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *))
+    X(aclmdlRICaptureEnd, (void *, void **)) \
+    X(aclmdlRIExecuteAsync, (void *, void *)) \
+    X(aclmdlRICaptureGetInfo, (void *, int *, void **)) \
+    X(aclmdlRIDestroy, (void *)) X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *))
 #define X(name, parameters) static int(*name) parameters;
 FUNCTIONS(X)
 LATER(X)
