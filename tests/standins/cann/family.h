@@ -14,7 +14,8 @@
     X(test) \
     X(scalar) \
     X(add) \
-    X(binary) X(compare) X(where) X(masked_fill) X(lerp) X(addc) X(prelu) X(copy) X(cast) X(fill) \
+    X(binary) \
+    X(compare) X(where) X(masked_fill) X(lerp) X(addc) X(prelu) X(copy) X(cast) X(fill) \
         X(reduce_typed) X(reduce) X(reduce_bool) X(norm) X(prod) X(var) X(arg) X(cumsum) \
             X(cumprod) X(permute) X(cat) X(stack) X(split) X(slice) X(expand) X(repeat) X(pad) \
                 X(flip) X(roll) X(triangle) X(arange) X(eye) X(select) X(gather) X(gather_nd) \

@@ -50,10 +50,10 @@ static void *library_symbol(const char *name)
     X(int, aclrtSetDevice, (int32_t)) \
     X(int, aclrtResetDevice, (int32_t)) \
     X(int, aclFinalize, (void)) \
-    X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, (void *)) \
-        X(int, aclrtSynchronizeStream, (void *)) X(int, aclrtMalloc, (void **, size_t, int)) \
-            X(int, aclrtFree, (void *)) X(int, aclrtMemcpy, \
-                                          (void *, size_t, const void *, size_t, int)) \
+    X(int, aclrtCreateStream, (void **)) \
+    X(int, aclrtDestroyStream, (void *)) X(int, aclrtSynchronizeStream, (void *)) \
+        X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) \
+            X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
                 X(void *, aclCreateTensor, \
                   (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, \
                    uint64_t, void *)) X(void *, aclCreateScalar, (void *, int)) \
