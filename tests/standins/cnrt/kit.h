@@ -12,6 +12,7 @@ int kit_end(void);
 
 /* Whether a call was refused with this code, as one misuse since the last call of this function. */
 bool kit_misused(int got, int code);
+void kit_forget(void); /* the misuses so far were expected */
 
 /* Memory of device 0 with these bytes; ends the program if there is none. The thread must have a
  * device. */

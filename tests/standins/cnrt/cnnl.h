@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cnnl.h: declares the stand-in for Cambricon's library of operators, libcnnl.so. It has the
+ * functions whose every number is confirmed (cnnl.def), and, as in the real library,
+ *
+ *   - a handle is of one device and has a queue; work runs in this queue;
+ *   - a tensor is a descriptor and an address; the descriptor may change once the call has
+ *     returned. A descriptor that is set twice without a reset in between is a misuse (a leak);
+ *   - tensors are contiguous, pools want the layout NHWC;
+ *   - a workspace has at least the size that the library reports, and is memory of the device.
+ *
+ * It computes with the portable kernels. A bad index is a misuse and makes the device fail.
+ *
+ * The environment: BP_STANDIN_CNNL_ASSUMED=1 allows the functions that are ASSUMED in cnnl.def. */
+#ifndef STANDINS_CNNL_H
+#define STANDINS_CNNL_H
+
+#include "../base/rows.h"
+#include "cnrt.h"
+
+enum cnnl_status {
+    CNNL_OK,
+    CNNL_NOT_INITIALIZED,
+    CNNL_ALLOC_FAILED,
+    CNNL_BAD_PARAM,
+    CNNL_INTERNAL,
+    CNNL_ARCH_MISMATCH,
+    CNNL_EXECUTION_FAILED,
+    CNNL_NOT_SUPPORTED,
+    CNNL_OVERFLOW
+};
+
+enum cnnl_dtype {
+    CNNL_HALF = 1,
+    CNNL_FLOAT = 2,
+    CNNL_INT8 = 3,
+    CNNL_INT16 = 4,
+    CNNL_INT31 = 5,
+    CNNL_INT32 = 6,
+    CNNL_UINT8 = 7,
+    CNNL_BOOL = 8,
+    CNNL_INT64 = 9,
+    CNNL_UINT32 = 11,
+    CNNL_UINT64 = 12,
+    CNNL_UINT16 = 13,
+    CNNL_DOUBLE = 14,
+    CNNL_COMPLEX_HALF = 15,
+    CNNL_COMPLEX_FLOAT = 16,
+    CNNL_BFLOAT16 = 17,
+    CNNL_DTYPES
+};
+
+enum cnnl_layout {
+    CNNL_NCHW,
+    CNNL_NHWC,
+    CNNL_HWCN,
+    CNNL_NDHWC,
+    CNNL_ARRAY,
+    CNNL_NCDHW,
+    CNNL_TNC,
+    CNNL_NTC,
+    CNNL_NC,
+    CNNL_NLC,
+    CNNL_NCL,
+    CNNL_LAYOUTS
+};
+
+enum cnnl_pooling {
+    CNNL_MAX,
+    CNNL_AVERAGE_WITH_PADDING,
+    CNNL_AVERAGE,
+    CNNL_FIXED
+};
+enum cnnl_nan {
+    CNNL_NOT_PROPAGATE_NAN,
+    CNNL_PROPAGATE_NAN
+};
+enum cnnl_pointer_mode {
+    CNNL_POINTER_HOST,
+    CNNL_POINTER_DEVICE
+};
+
+/* Assumed. */
+enum cnnl_preference {
+    CNNL_FAST,
+    CNNL_HIGH_PRECISION,
+    CNNL_ULTRAHIGH
+};
+enum cnnl_log_base {
+    CNNL_LOG_E,
+    CNNL_LOG_2,
+    CNNL_LOG_10
+};
+enum cnnl_logic {
+    CNNL_EQ,
+    CNNL_NE,
+    CNNL_GT,
+    CNNL_GE,
+    CNNL_LT,
+    CNNL_LE,
+    CNNL_AND,
+    CNNL_OR,
+    CNNL_LOGIC_OPS
+};
+
+#define CALL(result, name, parameters) BASE_API result name parameters;
+#include "cnnl.def"
+
+/* The rest is shared by the files of libcnnl.so. */
+
+/* Sets of dtypes: bit n is dtype n. FLOATS has bfloat16 only on a device that has it. */
+#define CNNL_M(dtype) (1u << (dtype))
+#define CNNL_FLOATS (CNNL_M(CNNL_HALF) | CNNL_M(CNNL_FLOAT) | CNNL_M(CNNL_BFLOAT16))
+#define CNNL_NUMBERS (CNNL_FLOATS | CNNL_M(CNNL_INT32))
+#define CNNL_MOVED \
+    (CNNL_NUMBERS | CNNL_M(CNNL_INT8) | CNNL_M(CNNL_INT16) | CNNL_M(CNNL_UINT8) | CNNL_M(CNNL_BOOL))
+
+struct cnnl_tensor {
+    bool set;
+    int layout, dtype, rank, mode;
+    int64_t shape[BASE_RANK], stride[BASE_RANK];
+};
+
+struct cnnl_transpose {
+    int n;
+    int perm[BASE_RANK];
+};
+
+struct cnnl_pool {
+    bool set;
+    int mode, nan, window[2], pad[4], stride[2], dilation[2]; /* pad: up, down, left, right */
+    bool ceil_mode;
+};
+
+enum {
+    CNNL_TENSORS = 12,
+    CNNL_NUMBERS_MAX = 3 * BASE_RANK,
+    CNNL_ATTRS = 256
+};
+
+/* The work of a call. `run` computes on a copy in which the data of tensors are addresses of the
+ * host; it returns a code of base_compute. */
+struct cnnl_work {
+    const char *name;
+    int (*run)(struct cnnl_work *work);
+    struct base_device *device;
+    void *workspace;
+    size_t workspace_size;
+    int n_in, n_out;
+    struct base_tensor in[CNNL_TENSORS], out[CNNL_TENSORS]; /* rank -1: absent */
+    struct base_tensor *many;                               /* owned; of concat and split */
+    int n_many;
+    const char *op; /* for the default run */
+    uint32_t type[4];
+    _Alignas(16) unsigned char attrs[CNNL_ATTRS];
+    int64_t number[CNNL_NUMBERS_MAX];
+    unsigned char value[16];
+};
+
+/* A call that is checked step by step; the first refusal stays. cnnl_begin locks the base, and
+ * cnnl_submit or cnnl_end unlock it. */
+struct cnnl_call {
+    void *queue;
+    int code;
+    uint32_t masks; /* the dtypes that the device has */
+    struct cnnl_work work;
+};
+
+void cnnl_begin(struct cnnl_call *call, const char *name, void *handle);
+/* The same for a function that is ASSUMED, and takes a preference. */
+void cnnl_begin_assumed(struct cnnl_call *call, const char *name, void *handle, int preference);
+/* Append a tensor whose dtype is in the set. */
+void cnnl_in(struct cnnl_call *call, const void *desc, const void *data, unsigned dtypes);
+void cnnl_out(struct cnnl_call *call, const void *desc, void *data, unsigned dtypes);
+/* The same, but absent if the address is NULL. */
+void cnnl_in_maybe(struct cnnl_call *call, const void *desc, const void *data, unsigned dtypes);
+void cnnl_out_maybe(struct cnnl_call *call, const void *desc, void *data, unsigned dtypes);
+/* Refuses the call unless the condition holds. */
+void cnnl_check(struct cnnl_call *call, bool good, const char *text);
+bool cnnl_failed(const struct cnnl_call *call);
+void cnnl_workspace(struct cnnl_call *call, void *workspace, size_t size, size_t needed);
+/* The factors of an operator: NULL, which the callers pass, or 1 and 0. */
+void cnnl_factors(struct cnnl_call *call, const void *alpha, const void *beta);
+/* Sets the operator and attributes of the default run. T is the dtype of the first input, or of the
+ * first result if there is none. attrs NULL: none. */
+void cnnl_operator(struct cnnl_call *call, const char *op, const void *attrs, size_t size);
+int cnnl_submit(struct cnnl_call *call);
+int cnnl_end(struct cnnl_call *call);
+/* A call that reports the size of a workspace. */
+int cnnl_report_size(const char *name, void *handle, size_t size, size_t *out);
+
+/* Checks of shapes; all return false if the call has failed already. Inputs and results are counted
+ * from 0. */
+bool cnnl_same_shape(const struct base_tensor *a, const struct base_tensor *b);
+/* The shape to which a number of inputs broadcast is that of result 0. */
+void cnnl_broadcasts(struct cnnl_call *call, int first, int n);
+/* An axis, counted from the last if below 0; refuses the call if there is none. */
+int cnnl_axis(struct cnnl_call *call, int axis, int rank);
+
+/* Computes an operator in a run. Tensors NULL: absent. */
+int cnnl_compute(const char *op, const void *attrs, uint32_t type,
+                 const struct base_tensor *const *in, int n_in,
+                 const struct base_tensor *const *out, int n_out);
+int cnnl_assign(const struct base_tensor *from, const struct base_tensor *to);
+
+/* handle.c */
+struct cnnl_handle {
+    struct base_device *device;
+    void *queue;
+};
+extern const char cnnl_handle_kind[], cnnl_tensor_kind[], cnnl_transpose_kind[], cnnl_pool_kind[];
+const struct cnnl_tensor *cnnl_tensor_of(const void *desc); /* NULL: none, or not set */
+uint32_t cnnl_dtype(int dtype);                             /* enum bp_dtype; 255: none */
+int cnnl_bytes(int dtype);
+/* The bytes of a tensor, 0 if it is none: what workspaces are counted in. */
+size_t cnnl_size(const void *desc);
+
+#endif
