@@ -128,7 +128,7 @@ static void test_group(void)
     kit_report(kit_misused(cnclGroupEnd(), CNCL_ARGUMENTS), "the end of no group is refused");
 }
 
-static void test_capture(void)
+static void test_cncl_capture(void)
 {
     void *topo[N] = {NULL}, *entity[N] = {NULL};
     bool good = true;
@@ -306,7 +306,7 @@ int main(int argc, char **argv)
     ranks_start();
     test_collectives();
     test_group();
-    test_capture();
+    test_cncl_capture();
     test_refusals();
     test_init_refusals();
     test_errors();

@@ -166,7 +166,7 @@ static void test_half(void)
     cnnlDestroyTensorDescriptor(b);
 }
 
-static void test_capture(void)
+static void test_cnnl_capture(void)
 {
     float values[2] = {-2, 3}, got[2] = {0};
     void *d = desc_line(CNNL_FLOAT, 2), *one = desc_line(CNNL_FLOAT, 1), *topo = NULL;
@@ -227,7 +227,7 @@ int main(void)
     test_places();
     test_dtypes();
     test_half();
-    test_capture();
+    test_cnnl_capture();
     test_bad_index();
     cnrtFree(x);
     cnrtFree(y);
