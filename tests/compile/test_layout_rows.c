@@ -106,10 +106,10 @@ Test(layout_rows, a_layout_with_too_few_bytes)
     setenv("BP_BLOCKED", "small", 1);
     setenv("BP_VALIDATE", "arena", 1);
     g = text_begin();
-    text_record(&g, "relu@blocked_relu(x[2,17,3,2])");
+    text_record(&g, "relu@blocked_relu(x[1,7,3,2])");
     OK(bp_program_create(g.graph, g.f.device, &program));
     FAILS(BP_ERR_PLUGIN,
-          "blocked_to_c8 wrote behind output 0, which has 816 bytes in layout c8: byte ",
+          "blocked_to_c8 wrote behind output 0, which has 168 bytes in layout c8: byte ",
           bp_program_run(program, g.f.stream, g.in, g.n_in, &y, 1));
     bp_program_destroy(program);
     text_finish(&g);
