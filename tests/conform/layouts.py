@@ -55,6 +55,15 @@ def a_row_without_a_layout_fails():
     assert result.status == 1 and case["outcome"] == "fail" and "in_layout[0] is 7" in case["message"], result
 
 
+@test
+def older_cores_must_not_load_rows_with_layouts():
+    result = Run(BLOCKED, "--filter", "plugin/rows")
+    assert result.status == 0 and result.by_id["plugin/rows"]["outcome"] == "pass", result
+    result = Run(BLOCKED, "--filter", "plugin/rows", env={"BP_BLOCKED": "minor"})
+    case = result.by_id["plugin/rows"]
+    assert result.status == 1 and "plugin.needs_minor is 5: set it to 9" in case["message"], result
+
+
 # A word of BP_BLOCKED, the cases that run, those of them that must fail, and text in a message.
 WRONG = [
     ("padding", "conv/f32/2d.p*", "kernel/conv/f32/2d.pointwise/2x7*@blocked_conv", "element"),

@@ -198,6 +198,17 @@ static bool row_name_is_good(struct check *c, const struct bp_kernel *row, size_
                       ROW_NAME);
 }
 
+/* Whether a row states a layout of the plugin. The row may be older than the member. */
+static bool row_has_layouts(const struct bp_kernels *k, const struct bp_kernel *row)
+{
+    bool has = false;
+
+    if (k->stride < sizeof *row) return false;
+    for (uint32_t i = 0; row->in_layout && i < row->in_known; i++) has |= row->in_layout[i] > 0;
+    for (uint32_t i = 0; row->out_layout && i < row->out_known; i++) has |= row->out_layout[i] > 0;
+    return has;
+}
+
 static void row_flags(struct check *c, const struct bp_plugin *p, const struct bp_kernel *row)
 {
     const uint32_t known = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE |
@@ -209,6 +220,10 @@ static void row_flags(struct check *c, const struct bp_plugin *p, const struct b
     check_that(c, !(row->flags & BP_KERNEL_SAME_SHAPE) || p->needs_minor >= 5,
                "row %s: flags has BP_KERNEL_SAME_SHAPE, but plugin.needs_minor is %u: set it to 5, "
                "because older cores do not know the flag",
+               row->name, p->needs_minor);
+    check_that(c, !row_has_layouts(p->kernels, row) || p->needs_minor >= 9,
+               "row %s: in_layout or out_layout has a layout, but plugin.needs_minor is %u: set it "
+               "to 9, because older cores call the row with tensors in strides",
                row->name, p->needs_minor);
 }
 

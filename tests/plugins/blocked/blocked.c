@@ -12,7 +12,7 @@
  * last block), "f64" (rows claim f64 and compute f32), "order" (conversions mirror blocks, which
  * other rows do not), "dense" (a conversion takes all tensors for row-major), "nan" (relu loses
  * NaN), "zero" (a conversion loses the sign of zeros), "sign" (a conversion changes the sign of
- * NaN). */
+ * NaN). And "minor" (older cores may load the plugin). */
 #include "blocked.h"
 
 #include <backplane/plugin.h>
@@ -151,5 +151,6 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin.name = plugin.kind = "blocked";
     plugin.runtime = &runtime;
     plugin.kernels = &kernels;
+    plugin.needs_minor = blocked_is("minor") ? 5 : 9;
     return &plugin;
 }
