@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine_compile.c: lets an engine compile a group of nodes, on a thread of its own: an engine that
  * does not return in time goes on, and its result is destroyed when it returns. */
+#include "cancel.h"
 #include "engine.h"
 
 #include "../base/activity.h"
@@ -28,6 +29,7 @@ struct engine_job {
     struct bp_device *device; /* a reference */
     struct bp_plugin_entry *entry;
     struct bp_graph_copy *graph;
+    const struct bp_cancel *cancel; /* of the thread that waits; or NULL */
     struct bp_engine_compile request;
     struct bp_engine_compiled result;
     void *blob; /* owned; or NULL */
@@ -78,6 +80,13 @@ static uint32_t job_progress(void *ctx, double done, const char *what)
     (void)what;
     return atomic_load(&job->state) == JOB_LEFT || bp_process_is_stopping() ||
            !bp_deadline_remaining(&job->until);
+}
+
+static bool job_is_cancelled(void *ctx)
+{
+    const struct engine_job *job = ctx;
+
+    return bp_cancel_is_set(job->cancel);
 }
 
 static enum bp_status job_run(void *ctx)
@@ -398,7 +407,8 @@ static enum bp_status job_wait(struct engine_job *job)
 
     TRY(bp_process_busy_begin());
     atomic_fetch_add(&job->refs, 1);
-    status = bp_thread_run_until(job_run, job, &job->until, &begun, &late);
+    status = bp_thread_run_unless(job_run, job, &job->until, job->cancel ? job_is_cancelled : NULL,
+                                  &begun, &late);
     if (!begun) job_release(job);
     bp_process_busy_end();
     if (!late) return status;
@@ -408,6 +418,7 @@ static enum bp_status job_wait(struct engine_job *job)
                                       job->entry->plugin.name)
                            : BP_OK;
     }
+    TRY(bp_cancel_check(job->cancel));
     return bp_error(BP_ERR_TIMEOUT, "engine of %s: compile was not over after %.3g s (%s)",
                     job->entry->plugin.name, (double)job->until.timeout_ns / 1e9,
                     job->until.source);
@@ -489,6 +500,7 @@ enum bp_status bp_engine_compile_group(const struct bp_ir *ir, struct bp_plugin_
     enum bp_status status;
 
     TRY(job_create(ir->device, entry, graph, ir->allow, bp_engine_flags_of(ir), &job));
+    job->cancel = ir->cancel;
     status = job_set_blob(job, blob);
     if (status == BP_OK) status = job_set_donor(job, donor);
     if (status == BP_OK) status = job_try(ir, job, out_prepared, &again);

@@ -60,6 +60,7 @@ enum { BP_IR_PASSES = 88 }; /* the most passes, of the core and of one plugin */
 struct bp_template;      /* templates.h */
 struct bp_engine_report; /* engine.h */
 struct bp_engine_donors;
+struct bp_cancel;
 struct bp_ir {
     struct bp_device *device; /* its owner keeps it alive */
     struct bp_ir_value *value;
@@ -78,6 +79,7 @@ struct bp_ir {
                     copies it if it is not; NULL: outputs stay as they are computed */
     struct bp_ir_pass pass[BP_IR_PASSES]; /* of each pass of passes.c */
     struct bp_engine_report *engines; /* owned; NULL: the device has no engine */
+    const struct bp_cancel *cancel; /* cancel.h, during a compilation; or NULL */
     const struct bp_engine_donors *donors; /* until the passes have run: groups of another program;
                                               or NULL */
     struct bp_template *of; /* a reference: the template from which this was made, to which all

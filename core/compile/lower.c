@@ -4,6 +4,7 @@
 #include "lower.h"
 
 #include "../memory/source.h"
+#include "cancel.h"
 #include "engine.h"
 #include "folded.h"
 #include "templates.h"
@@ -458,6 +459,7 @@ static enum bp_status lower_all(struct bp_lowering *l)
         enum bp_status status;
         l->node = n;
         l->next = ir->node[n].next;
+        TRY(bp_cancel_check(ir->cancel));
         status = lower_node(l);
         if (status)
             return bp_error_more(status, "node %s: %s", ir->node[n].call.name, bp_error_message());
@@ -495,6 +497,7 @@ enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,
         pthread_mutex_init(&l.schedule->lock, NULL);
         status = lower_all(&l);
         bp_ir_drop_graph(ir); /* nothing is rewritten any more */
+        ir->cancel = NULL;
         if (status) {
             bp_schedule_destroy(l.schedule);
         } else {

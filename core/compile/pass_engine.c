@@ -6,6 +6,7 @@
  * large operators, and weights rather than the expressions for them. It stands before those that
  * choose layouts, join activations to convolutions and fuse: an engine does this in its own way,
  * and does not know the operators that these passes make. */
+#include "cancel.h"
 #include "engine.h"
 #include "passes.h"
 
@@ -53,6 +54,7 @@ static enum bp_status group_try(struct bp_compilation *c, const struct bp_claime
         c->changes += group->n;
         return BP_OK;
     }
+    TRY(bp_cancel_check(ir->cancel));
     free(r->text);
     r->text = strdup(bp_error_message());
     bp_core_log(ir->device->core, BP_LOG_WARN, "%s: %u nodes up to %s run by kernels: %s",

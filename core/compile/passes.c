@@ -3,6 +3,8 @@
  * BP_DUMP_PASSES say. */
 #include "passes.h"
 
+#include "cancel.h"
+
 #include "../plugin/entry.h"
 #include "../plugin/patterns.h"
 
@@ -234,6 +236,7 @@ enum bp_status bp_passes_run(struct bp_ir *ir, const struct bp_pass *list, uint3
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_pass *pass = &list[order[i]];
         if (is_left_out(setting, pass)) continue;
+        TRY(bp_cancel_check(ir->cancel));
         TRY(pass_run(ir, pass, order[i], validate));
         if (dumps) pass_dump(ir, i + 1, pass->name);
     }
@@ -259,6 +262,7 @@ enum bp_status bp_compile_with(const struct bp_graph *graph, struct bp_device *d
     TRY(bp_ir_create(graph, device, &ir));
     ir->allow |= options->allow;
     ir->donors = options->donors;
+    ir->cancel = options->cancel;
     bp_passes_of(device, true, &order);
     status = bp_passes_run(ir, order.pass, options->no_passes ? 0 : order.n, true);
     ir->donors = NULL;

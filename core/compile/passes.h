@@ -11,6 +11,7 @@ struct bp_compile_options {
     struct bp_tuner *tuner; /* tuner.h; NULL: kernel rows are chosen by priority */
     uint32_t allow;         /* enum bp_allow, beside that of the core */
     const struct bp_engine_donors *donors; /* engine.h; or NULL */
+    const struct bp_cancel *cancel;        /* cancel.h; or NULL */
 };
 
 /* A graph that is being compiled. */

@@ -54,11 +54,12 @@ bool bp_saved_read_group(struct bp_kept_reader *r, struct bp_saved_group *to);
 enum bp_status bp_saved_restore(struct bp_ir *ir, uint32_t first_node, uint32_t n_node,
                                 const struct bp_saved_group *list, uint32_t n);
 
-/* saved_read.c: makes the representation again. allow: enum bp_allow, beside that of the core.
+/* saved_read.c: makes the representation again. Of the options, allow and cancel matter.
  * BP_ERR_INVALID: the contents do not describe this graph, or contents of constants differ. Trusts
  * no byte: each node is recorded as a call of the app would be, the representation is verified, and
  * the engine checks its own bytes. */
 enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *device,
-                             uint32_t allow, const void *bytes, size_t n, struct bp_ir **out_ir);
+                             const struct bp_compile_options *options, const void *bytes,
+                             size_t n, struct bp_ir **out_ir);
 
 #endif

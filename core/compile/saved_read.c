@@ -31,7 +31,8 @@ struct reading {
     uint32_t n_folded, n_node; /* nodes that compute constants, and all */
     uint32_t *place;           /* of each input of `nodes`: the IR's value */
     struct bp_saved_group *group; /* compiled by engines: n_group */
-    uint32_t n_group, allow;
+    uint32_t n_group;
+    const struct bp_compile_options *options;
 };
 
 static enum bp_status reading_no_memory(void)
@@ -380,7 +381,8 @@ static enum bp_status reading_run(struct reading *s, struct bp_device *device)
 
     TRY(read_contents(s));
     TRY(bp_ir_create(s->graph, device, &s->ir));
-    s->ir->allow |= s->allow;
+    s->ir->allow |= s->options->allow;
+    s->ir->cancel = s->options->cancel;
     first = s->ir->n_node;
     s->n_own = s->n_id = s->room_id = s->ir->n_value;
     s->tensor = calloc(s->n_own + 1, sizeof(struct bp_tensor *));
@@ -401,11 +403,12 @@ static enum bp_status reading_run(struct reading *s, struct bp_device *device)
 }
 
 enum bp_status bp_saved_read(const struct bp_graph *graph, struct bp_device *device,
-                             uint32_t allow, const void *bytes, size_t n, struct bp_ir **out_ir)
+                             const struct bp_compile_options *options, const void *bytes,
+                             size_t n, struct bp_ir **out_ir)
 {
     struct reading s = {.r = {bytes, (const unsigned char *)bytes + n, false},
                         .graph = graph,
-                        .allow = allow};
+                        .options = options};
     enum bp_status status = bp_graph_make(&s.nodes);
 
     if (!status) status = reading_run(&s, device);

@@ -112,6 +112,8 @@ uint32_t bp_wait_activity_begin(struct bp_device *device, const struct bp_timeli
     return bp_activity_begin(BP_ACTIVITY_WAIT, device->entry->plugin.name, what);
 }
 
+enum { LOOK_NS = 10000000 }; /* between two questions whether to stop */
+
 /* One run of a function on its own thread. The caller or the thread, the second one to finish,
  * frees it. */
 struct thread_run {
@@ -149,12 +151,32 @@ static void *thread_run_main(void *arg)
     return NULL;
 }
 
+/* Waits for the end until the deadline, or until stop returns true. */
+static void thread_run_wait(struct thread_run *a, const struct bp_deadline *until,
+                            bool (*stop)(void *ctx))
+{
+    struct bp_deadline look = *until;
+    bool in_time = true;
+
+    while (!a->ended && in_time && !(stop && stop(a->ctx))) {
+        if (stop) look = bp_deadline_after(LOOK_NS);
+        if (look.end > until->end) look.end = until->end;
+        in_time = bp_deadline_wait(&a->over, &a->lock, &look) || look.end < until->end;
+    }
+}
+
 enum bp_status bp_thread_run_until(enum bp_status (*fn)(void *ctx), void *ctx,
                                    const struct bp_deadline *until, bool *out_begun, bool *out_late)
 {
+    return bp_thread_run_unless(fn, ctx, until, NULL, out_begun, out_late);
+}
+
+enum bp_status bp_thread_run_unless(enum bp_status (*fn)(void *ctx), void *ctx,
+                                    const struct bp_deadline *until, bool (*stop)(void *ctx),
+                                    bool *out_begun, bool *out_late)
+{
     struct thread_run *a = calloc(1, sizeof *a);
     enum bp_status status;
-    bool in_time = true;
 
     *out_begun = false;
     if (!a) return bp_error(BP_ERR_MEMORY, "no memory for a wait with a deadline");
@@ -168,7 +190,7 @@ enum bp_status bp_thread_run_until(enum bp_status (*fn)(void *ctx), void *ctx,
     }
     *out_begun = true;
     pthread_mutex_lock(&a->lock);
-    while (!a->ended && in_time) in_time = bp_deadline_wait(&a->over, &a->lock, until);
+    thread_run_wait(a, until, stop);
     a->detached = true;
     *out_late = !a->ended;
     status = a->ended ? a->status : BP_ERR_TIMEOUT;

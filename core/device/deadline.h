@@ -56,5 +56,10 @@ uint32_t bp_wait_activity_begin(struct bp_device *device, const struct bp_timeli
 enum bp_status bp_thread_run_until(enum bp_status (*fn)(void *ctx), void *ctx,
                                    const struct bp_deadline *until, bool *out_begun,
                                    bool *out_late);
+/* The same, as if the deadline passed when stop(ctx) returns true, which is called about 100 times
+ * a second while ctx is valid. */
+enum bp_status bp_thread_run_unless(enum bp_status (*fn)(void *ctx), void *ctx,
+                                    const struct bp_deadline *until, bool (*stop)(void *ctx),
+                                    bool *out_begun, bool *out_late);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef BP_PROGRAM_PRIVATE_H
 #define BP_PROGRAM_PRIVATE_H
 
+#include "../compile/cancel.h"
 #include "../compile/passes.h"
 #include "capture.h"
 
@@ -32,6 +33,7 @@ struct bp_program {
     struct bp_schedule_watch watch;
     uint32_t flags;                 /* enum bp_program_flags */
     struct bp_tuner *tuner;         /* during a compilation, or NULL */
+    struct bp_cancel cancel;  /* not guarded by the lock */
     struct bp_engine_donors *donors; /* owned, until it is compiled: groups of another program; or
                                         NULL */
     char *cache;                    /* owned: the folder of files, or NULL */
@@ -58,6 +60,10 @@ void bp_program_tuner_end(struct bp_program *p);
 struct bp_compile_options bp_program_compilation(const struct bp_program *p);
 bool bp_program_take(struct bp_program *p);
 void bp_program_keep(struct bp_program *p);
+
+/* program_seen.c: begin and end the work that bp_program_cancel cancels. */
+void bp_program_work_begin(struct bp_program *p);
+void bp_program_work_end(struct bp_program *p);
 
 /* program_kept.c: forgets the groups of another program. */
 void bp_program_drop_donors(struct bp_program *p);

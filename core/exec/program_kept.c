@@ -19,6 +19,7 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p)
     return (struct bp_compile_options){.no_passes = p->flags & BP_PROGRAM_NO_PASSES,
                                        .tuner = p->tuner,
                                        .donors = p->donors,
+                                       .cancel = &p->cancel,
                                        .allow = winograd | fast_math};
 }
 
@@ -59,12 +60,13 @@ static enum bp_status kept_load(struct bp_program *p, const char *path, struct b
                                 struct bp_schedule **out_schedule)
 {
     unsigned char *bytes;
+    struct bp_compile_options options = bp_program_compilation(p);
     struct bp_ir *ir = NULL;
     size_t n;
     enum bp_status status;
 
     TRY(bp_kept_file_read(path, BP_KEPT_PROGRAM, key, &bytes, &n));
-    status = bp_saved_read(p->graph, p->device, bp_program_compilation(p).allow, bytes, n, &ir);
+    status = bp_saved_read(p->graph, p->device, &options, bytes, n, &ir);
     free(bytes);
     if (status) return status;
     return bp_schedule_create(ir, p->tuner, out_schedule);
@@ -162,7 +164,11 @@ enum bp_status bp_program_load(struct bp_program *p, const char *path)
     if (p->schedule)
         status = bp_error(BP_ERR_BUSY, "bp_program_load: the program is compiled already");
     else status = bp_program_tuner_begin(p);
-    if (!status) status = kept_load(p, path, kept_key(p), &p->schedule);
+    if (!status) {
+        bp_program_work_begin(p);
+        status = kept_load(p, path, kept_key(p), &p->schedule);
+        bp_program_work_end(p);
+    }
     bp_program_tuner_end(p);
     if (!status) {
         p->loaded = true;

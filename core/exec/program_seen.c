@@ -28,6 +28,27 @@ static enum bp_status program_lower(struct bp_program *p)
     return BP_OK;
 }
 
+void bp_program_work_begin(struct bp_program *p)
+{
+    atomic_store(&p->cancel.state, BP_CANCEL_RUNS);
+}
+
+void bp_program_work_end(struct bp_program *p)
+{
+    atomic_store(&p->cancel.state, BP_CANCEL_IDLE);
+}
+
+enum bp_status bp_program_cancel(struct bp_program *p)
+{
+    uint32_t runs = BP_CANCEL_RUNS;
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    if (atomic_compare_exchange_strong(&p->cancel.state, &runs, BP_CANCEL_SET) ||
+        runs == BP_CANCEL_SET)
+        return BP_OK;
+    return bp_error(BP_ERR_NOT_FOUND, "bp_program_cancel: the program is not being compiled");
+}
+
 void bp_program_make_schedule(struct bp_program *p)
 {
     char *before;
@@ -36,7 +57,11 @@ void bp_program_make_schedule(struct bp_program *p)
     if (p->schedule || p->uncompilable) return;
     before = strdup(bp_error_message());
     status = bp_program_tuner_begin(p);
-    if (status == BP_OK) status = program_lower(p);
+    if (status == BP_OK) {
+        bp_program_work_begin(p);
+        status = program_lower(p);
+        bp_program_work_end(p);
+    }
     bp_program_tuner_end(p);
     if (status) {
         p->uncompilable = status != BP_ERR_MEMORY; /* a later run may find memory */
@@ -57,6 +82,7 @@ enum bp_status bp_program_compile(struct bp_program *p)
 
     if (!bp_program_is(p)) return bp_not_a("program");
     pthread_mutex_lock(&p->lock);
+    if (p->failure == BP_ERR_CANCELLED) p->uncompilable = false;
     bp_program_make_schedule(p);
     if (!p->schedule) status = bp_error(p->failure, "%s", p->uncompiled);
     pthread_mutex_unlock(&p->lock);

@@ -29,7 +29,8 @@ PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"], ""),
             "engine_refit": ("test_engine_refit", ["tests/plugins/engined"], ""),
             "sim_engine": ("test_sim_engine", ["tests/plugins/simengined"], "sim:0"),
             "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"], ""),
-            "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"], "")}
+            "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"], ""),
+            "engine_cancel": ("test_engine_cancel", ["tests/plugins/engined"], "")}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 
 

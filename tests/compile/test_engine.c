@@ -587,10 +587,12 @@ static void contents_finish(struct contents *made)
 /* Reads the contents, and makes a schedule of them. Returns whether both are possible. */
 static bool contents_read(const struct contents *from, size_t n)
 {
+    const struct bp_compile_options options = {0};
     struct bp_schedule *again;
     struct bp_ir *ir;
 
-    if (bp_saved_read(from->c.g.graph, from->c.g.f.device, 0, from->w.bytes, n, &ir)) return false;
+    if (bp_saved_read(from->c.g.graph, from->c.g.f.device, &options, from->w.bytes, n, &ir))
+        return false;
     if (bp_schedule_create(ir, NULL, &again)) return false;
     bp_schedule_destroy(again);
     return true;

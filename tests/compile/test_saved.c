@@ -309,6 +309,7 @@ Test(saved, hostile_contents_do_no_harm, .timeout = 240)
     struct bp_kept_writer w = {0};
     struct bp_schedule *s, *again;
     uint32_t refused = 0, tried = 0;
+    const struct bp_compile_options options = {0};
 
     OK(bp_compile(n.graph, n.f.device, &s));
     OK(bp_saved_write(s, n.graph, &w));
@@ -318,14 +319,14 @@ Test(saved, hostile_contents_do_no_harm, .timeout = 240)
             struct bp_ir *ir;
             w.bytes[i] = k < sizeof values ? values[k] : (unsigned char)(before ^ 4);
             tried++;
-            if (bp_saved_read(n.graph, n.f.device, 0, w.bytes, w.n, &ir)) refused++;
+            if (bp_saved_read(n.graph, n.f.device, &options, w.bytes, w.n, &ir)) refused++;
             else if (!bp_schedule_create(ir, NULL, &again)) bp_schedule_destroy(again);
             w.bytes[i] = before;
         }
     for (size_t i = 0; i < w.n; i++) {
         struct bp_ir *ir;
-        cr_assert_neq(bp_saved_read(n.graph, n.f.device, 0, w.bytes, i, &ir), BP_OK, "%zu bytes",
-                      i);
+        cr_assert_neq(bp_saved_read(n.graph, n.f.device, &options, w.bytes, i, &ir), BP_OK,
+                      "%zu bytes", i);
     }
     cr_assert_gt(refused, tried / 4);
     cr_log_info("%u of %u changed contents were refused", refused, tried);

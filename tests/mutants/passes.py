@@ -377,6 +377,15 @@ PASSES = [
     ("a refit that fails is a failure", ENGINE, "*out_again = (job->request.blob || job->donor) &&", "*out_again = job->request.blob &&", "engine_refit"),
     ("a refit loses its group", ENGINE, "    bp_prepared_retain(donor);\n    job->donor = donor;", "    job->donor = donor;", "engine_refit"),
     ("a program keeps the groups of another", "core/exec/program_seen.c", "if (!status) bp_program_drop_donors(p);", "", "engine_refit"),
+    # Compilations that the app cancels.
+    ("compilations wait for engines", ENGINE, "job->cancel ? job_is_cancelled : NULL", "NULL", "engine_cancel"),
+    ("a cancelled group is run by kernels", "core/compile/pass_engine.c", "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
+    ("cancelled passes go on", "core/compile/passes.c", "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
+    ("cancelled nodes are prepared", LOWER, "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
+    ("a compilation never ends", "core/exec/program_seen.c", "atomic_store(&p->cancel.state, BP_CANCEL_IDLE);", "", "engine_cancel"),
+    ("runs compile again", "core/exec/program_seen.c", "p->uncompilable = status != BP_ERR_MEMORY;", "p->uncompilable = status != BP_ERR_MEMORY && status != BP_ERR_CANCELLED;", "engine_cancel"),
+    ("what was cancelled is never compiled", "core/exec/program_seen.c", "if (p->failure == BP_ERR_CANCELLED) p->uncompilable = false;", "", "engine_cancel"),
+    ("loads are not cancelled", "core/compile/saved_read.c", "s->ir->cancel = s->options->cancel;", "", "engine_cancel"),
     # Calls that engines compile.
     ("calls of engines are bound to constants", "core/call/prepared.c", "p->step[i].plan.plan && !bp_engine_call_is(p->step[i].kernel)",
      "p->step[i].plan.plan != NULL", "graph_only"),

@@ -143,6 +143,7 @@ def test_programs_are_saved_and_loaded():
     raises(bp.NotReadyError, program.launches, has="the program is not compiled: call compile()")
     raises(bp.NotReadyError, program.save, "unused", has="the program is not compiled: call compile()")
     program.compile()
+    same(program.cancel(), False)  # nothing goes on
     assert program.launches()[0][1] in ("fused", "add"), program.launches()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program")

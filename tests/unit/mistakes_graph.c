@@ -143,6 +143,14 @@ static uint64_t program_info(const union value *a)
     return bp_program_get_info(a[0].p, a[1].p);
 }
 
+/* The program is not being compiled, so a right call returns BP_ERR_NOT_FOUND. */
+static uint64_t program_cancel(const union value *a)
+{
+    enum bp_status status = bp_program_cancel(a[0].p);
+
+    return status == BP_ERR_NOT_FOUND ? BP_OK : status;
+}
+
 static uint64_t program_compile(const union value *a)
 {
     return bp_program_compile(a[0].p);
@@ -242,6 +250,7 @@ static const struct function functions[] = {
       {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
     {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), INFO(struct bp_program_info)}},
     {"bp_program_compile", program_compile, {HANDLE(T_PROGRAM)}},
+    {"bp_program_cancel", program_cancel, {HANDLE(T_PROGRAM)}},
     {"bp_pass_get", pass_get, {NUMBER(0), INFO(struct bp_pass_info)}},
     {"bp_device_pass", device_pass, {HANDLE(T_DEVICE), NUMBER(0), INFO(struct bp_pass_info)}},
     {"bp_program_pass", program_pass,

@@ -162,8 +162,16 @@ BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_
 
 /* Compiles the program now, unless a run has. Any thread may call it. On a device without inline
  * streams the call waits for the constants that it computes. BP_ERR_UNSUPPORTED: it cannot be
- * compiled, and the message states why. */
+ * compiled, and the message states why. BP_ERR_CANCELLED: see bp_program_cancel. */
 BP_API enum bp_status bp_program_compile(struct bp_program *program);
+
+/* Cancels the compilation or the load that goes on in another thread: in bp_program_compile, in
+ * bp_program_load or in the first bp_program_run. That call ends soon, also if an engine is
+ * compiling a group, or measurements go on. bp_program_compile and bp_program_load return
+ * BP_ERR_CANCELLED; runs go node by node until another bp_program_compile or bp_program_load. A
+ * compilation that is nearly over may still succeed. Any thread may call this function, which never
+ * blocks. BP_ERR_NOT_FOUND: the program is not being compiled. */
+BP_API enum bp_status bp_program_cancel(struct bp_program *program);
 
 /* Writes what the compiler found to a file: the nodes after the passes and the kernel rows that
  * they run on, but no contents of constants; and the groups that engines compiled, as the engines

@@ -116,6 +116,16 @@ static PyObject *program_compile(PyObject *self, PyObject *unused)
     return program_result(p, status);
 }
 
+static PyObject *program_cancel(PyObject *self, PyObject *unused)
+{
+    struct py_program *p = (struct py_program *)self;
+    enum bp_status status = bp_program_cancel(p->handle);
+
+    (void)unused;
+    if (status && status != BP_ERR_NOT_FOUND) return py_fail(p->state, status);
+    return PyBool_FromLong(!status);
+}
+
 static PyObject *program_file(PyObject *self, PyObject *path,
                               enum bp_status (*use)(struct bp_program *, const char *))
 {
@@ -188,6 +198,9 @@ static PyMethodDef program_methods[] = {
      "run($self, *inputs, out=None)\n--\n\nRuns the program. Returns a list of tensors, those of "
      "`out` where given."},
     {"compile", program_compile, METH_NOARGS, "compile($self)\n--\n\nCompiles the program now."},
+    {"cancel", program_cancel, METH_NOARGS,
+     "cancel($self)\n--\n\nEnds the compilation that goes on in another thread. Returns whether "
+     "there is one."},
     {"save", program_save, METH_O,
      "save($self, path, /)\n--\n\nWrites what the compiler found to a file."},
     {"load", program_load, METH_O,
