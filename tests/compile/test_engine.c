@@ -6,6 +6,7 @@
 #include "../../core/compile/engine.h"
 #include "../../core/compile/saved.h"
 
+#include <backplane/ops.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -258,6 +259,35 @@ Test(engine, outputs_over_inputs_that_are_not_read_later)
     }
     pass_check_values(&c.g, 0);
     compiled_finish(&c);
+}
+
+/* ---- other extents ---- */
+
+/* A group is for one set of extents, so that there is no template of programs with groups. */
+Test(engine, a_template_needs_programs_without_groups)
+{
+    struct text_graph g = text_begin();
+    struct bp_program *sample[3];
+    struct bp_graph *graph[3];
+    struct bp_template *made = NULL;
+
+    setenv("BP_ENGINED", "", 1);
+    for (int64_t i = 0; i < 3; i++) {
+        struct bp_tensor *x = NULL, *y = NULL;
+        OK(bp_graph_create(g.f.core, &graph[i]));
+        OK(bp_graph_input(graph[i], "x", BP_F32, 2, SHAPE(i + 2, 4), &x));
+        OK(bp_op_tanh(bp_graph_scope(graph[i]), x, &y));
+        OK(bp_graph_output(graph[i], y, NULL));
+        OK(bp_program_create(graph[i], g.f.device, &sample[i]));
+        bp_tensor_destroy(x);
+        bp_tensor_destroy(y);
+    }
+    FAILS(BP_ERR_UNSUPPORTED, "an engine has compiled it",
+          bp_template_create(sample, SHAPE(2, 3, 4), 3, &made));
+    for (int i = 0; i < 3; i++) bp_program_destroy(sample[i]);
+    for (int i = 0; i < 3; i++) bp_graph_destroy(graph[i]);
+    cr_assert_eq(atomic_load(&engined_of()->engines), 0);
+    text_finish(&g);
 }
 
 /* ---- runs at the same time ---- */

@@ -364,6 +364,7 @@ PASSES = [
      "if (!i && !strcmp(list[i]->plugin.name, name)) found = list[i];", "engine"),
     ("groups of files are not checked", SAVED_ENGINE, 'return why ? group_bad("a node that no engine may run") : BP_OK;',
      "return BP_OK;", "engine"),
+    ("templates have groups", "core/compile/template_ir.c", "if (ir->node[n].prepared)\n", "if (0)\n", "engine"),
     ("no group is recorded", ENGINE, "if (job->result.captures == 1 && !", "if (0 && !", "sim_engine"),
     ("all groups are recorded", ENGINE, "if (job->result.captures == 1 && !", "if (!", "sim_engine"),
     # Groups of another program.
