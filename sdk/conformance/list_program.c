@@ -5,6 +5,7 @@
 #include "suites/networks.h"
 #include "suites/suites.h"
 
+#include <backplane/engine.h>
 #include <backplane/plugin.h>
 #include <backplane/program.h>
 #include <dlfcn.h>
@@ -75,7 +76,8 @@ void list_add_passes(struct list *list)
     if (list->n == before) add_reason(list, SUITE_PASS, "the plugin has no patterns");
 }
 
-static bool has_engine(const struct fixture *f)
+/* The engine of the device's plugin, or NULL. */
+static const struct bp_engines *engine_of(const struct fixture *f)
 {
     void *library = dlopen(f->library, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library ? dlsym(library, "bp_plugin_get") : NULL;
@@ -84,7 +86,7 @@ static bool has_engine(const struct fixture *f)
 
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast for this */
     plugin = get ? get() : NULL;
-    return plugin && plugin->size > offsetof(struct bp_plugin, engines) && plugin->engines;
+    return plugin && plugin->size > offsetof(struct bp_plugin, engines) ? plugin->engines : NULL;
 }
 
 void list_add_networks(struct list *list)
@@ -93,10 +95,15 @@ void list_add_networks(struct list *list)
         {"claims", engine_claims},   {"results", engine_results},
         {"inputs", engine_inputs},   {"twice", engine_twice},
         {"threads", engine_threads}, {"deadline", engine_deadline},
-        {"leaks", engine_leaks},     {NULL, NULL}};
+        {"leaks", engine_leaks},     {"saved", engine_saved},
+        {"damaged", engine_damaged}, {"weights", engine_weights},
+        {"streams", engine_streams}, {"buckets", engine_buckets},
+        {NULL, NULL}};
+    const struct bp_engines *engine;
 
     if (!list_unit_begin(list, SUITE_GRAPH, NULL)) return;
-    if (!has_engine(list->fixture)) {
+    engine = engine_of(list->fixture);
+    if (!engine) {
         add_reason(list, SUITE_GRAPH, "the plugin has no engine");
         return;
     }
@@ -106,5 +113,6 @@ void list_add_networks(struct list *list)
             snprintf(l->id, sizeof l->id, "graph/%s/%s", one->id, network_name(i));
             l->run = one->run;
             l->arg[0] = i;
+            l->arg[1] = engine->size > offsetof(struct bp_engines, save) && engine->save;
         }
 }

@@ -3,7 +3,7 @@
 """Checks that the suites pass and graph find no fault in the patterns of the plugin `patterned` and in the engine of
 `engined`, and that they detect each pattern and each engine that is wrong on purpose.
 
-    programs.py BUILD BP PATTERNED ENGINED MUTANT
+    programs.py BUILD BP PATTERNED ENGINED SIMENGINED MUTANT
 """
 import fnmatch
 import os
@@ -11,7 +11,7 @@ import sys
 
 from kit import Run, TESTS, main, test
 
-PATTERNED, ENGINED, MUTANT = (os.path.abspath(p) for p in sys.argv[3:6])
+PATTERNED, ENGINED, SIMENGINED, MUTANT = (os.path.abspath(p) for p in sys.argv[3:7])
 
 
 @test
@@ -27,11 +27,19 @@ def right_patterns_pass():
 
 @test
 def a_right_engine_passes():
-    result = Run(ENGINED, "--suite", "graph")
+    result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": "saves refits"})
     assert result.status == 0, result
-    assert len(result.by_id) == 63 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
-    result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": "contexts last"})
+    assert len(result.by_id) == 108 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
+    for device, words in ((ENGINED, "contexts last"), (SIMENGINED, "saves refits contexts"), (SIMENGINED, "captures saves")):
+        result = Run(device, "--suite", "graph", env={"BP_ENGINED": words})
+        assert result.status == 0, result
+
+
+@test
+def an_engine_that_saves_nothing_is_not_given_damaged_bytes():
+    result = Run(ENGINED, "--filter", "graph/damaged/*")
     assert result.status == 0, result
+    assert all(c["outcome"] == "skip" and "saves nothing" in c["message"] for c in result.by_id.values()), result
 
 
 @test
@@ -87,32 +95,37 @@ for word, message in (("left", "is read, and the node that computes it is remove
     rewritten.__name__ = f"rewrite: {word}"
     TESTS.append(rewritten)
 
-# A word of BP_ENGINED, the cases that may fail, those that must, and text in the message.
+# A word of BP_ENGINED, the cases that may fail, one that must, and text in the message.
+CLAIMS = ["claims", "twice", "deadline", "saved", "weights", "buckets"]
+RUNS = ["results", "twice", "threads", "deadline", "leaks", "saved", "weights", "streams", "buckets"]
 ENGINES = [
-    ("claim=fails", ["claims", "twice", "deadline"], "claims/chain", "the engine's claim: "),
-    ("claim=range", ["claims", "twice", "deadline"], "claims/chain", "is in group"),
-    ("claim=score", ["claims", "twice", "deadline"], "claims/chain", "the score of group"),
-    ("compile=fails", ["claims", "twice", "deadline"], "claims/chain", "out of registers"),
-    ("compile=empty", ["claims", "twice", "deadline"], "claims/image", "were claimed, not compiled"),
-    ("compile=types", ["claims", "twice", "deadline"], "claims/product", "were claimed, not compiled"),
-    ("compile=layouts", ["claims", "twice", "deadline"], "claims/view", "were claimed, not compiled"),
-    ("compile=shares", ["claims", "twice", "deadline"], "claims/sum", "were claimed, not compiled"),
-    ("compile=aligned", ["claims", "twice", "deadline"], "claims/softmax", "were claimed, not compiled"),
-    ("run=fails", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", "the chip is too hot"),
-    ("run=first", ["results", "twice", "threads", "deadline", "leaks"], "results/chain", "the first run: element 0 of output 0"),
-    ("run=last", ["results", "twice", "threads", "deadline", "leaks"], "results/chain", "the first run: element 47 of output 0"),
-    ("run=output", ["results", "twice", "threads", "deadline", "leaks"], "results/branches", "of output 1 is"),
-    ("run=second", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", ": element 0 of output 0"),
-    ("run=writes", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "inputs/sum", "a second run with the same tensor"),
-    ("run=stale", ["results", "inputs", "twice", "threads", "deadline", "leaks"], "results/chain", ": element 0 of output 0"),
+    ("claim=fails", [*CLAIMS], "claims/chain", "the engine's claim: "),
+    ("claim=range", [*CLAIMS], "claims/chain", "is in group"),
+    ("claim=score", [*CLAIMS], "claims/chain", "the score of group"),
+    ("compile=fails", [*CLAIMS], "claims/chain", "out of registers"),
+    ("compile=empty", [*CLAIMS], "claims/image", "were claimed, not compiled"),
+    ("compile=types", [*CLAIMS], "claims/product", "were claimed, not compiled"),
+    ("compile=layouts", [*CLAIMS], "claims/view", "were claimed, not compiled"),
+    ("compile=shares", [*CLAIMS], "claims/sum", "were claimed, not compiled"),
+    ("compile=aligned", [*CLAIMS], "claims/softmax", "were claimed, not compiled"),
+    ("run=fails", ["inputs", *RUNS], "results/chain", "the chip is too hot"),
+    ("run=first", [*RUNS], "results/chain", "the first run: element 0 of output 0"),
+    ("run=last", [*RUNS], "results/chain", "the first run: element 47 of output 0"),
+    ("run=output", [*RUNS], "results/branches", "of output 1 is"),
+    ("run=second", ["inputs", *RUNS], "results/chain", ": element 0 of output 0"),
+    ("run=writes", ["inputs", *RUNS], "inputs/sum", "a second run with the same tensor"),
+    ("run=stale", ["inputs", *RUNS], "results/chain", ": element 0 of output 0"),
     ("run=meets", ["threads"], "threads/chain", "a run beside others"),
     ("run=leaks", ["leaks"], "leaks/chain", "bytes of host memory"),
+    ("run=extents", [*RUNS], "buckets/chain", ": element "),
+    ("saves blob=trusts", ["damaged"], "damaged/product", "a program of a file with damaged bytes: element "),
+    ("refit=keeps", ["weights"], "weights/image", "with other weights: element "),
 ]
 
 
-def engine_test(word, only, must, text):
+def engine_test(word, only, must, text, device=ENGINED):
     def found():
-        result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": word})
+        result = Run(device, "--suite", "graph", env={"BP_ENGINED": word})
         bad = result.bad()
         assert result.status == 1, result
         for case, entry in bad.items():
@@ -124,4 +137,6 @@ def engine_test(word, only, must, text):
 
 for row in ENGINES:
     engine_test(*row)
+# Its streams run at once.
+engine_test("run=crowded", ["threads", "streams"], "streams/chain", "a run beside those of other streams: element ", SIMENGINED)
 main()

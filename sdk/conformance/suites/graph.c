@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* graph.c: tests the engine of a plugin by programs of small networks: what it claims compiles, and
  * its results are those of kernels, in each run, on several threads, and after a deadline. */
-#include "networks.h"
+#include "engaged.h"
 #include "suites.h"
 
 #include <backplane/graph.h>
@@ -21,15 +21,7 @@ enum {
     KEPT_MOST = 4096
 };
 
-/* A network as a program whose groups the engine compiles. */
-struct engaged {
-    struct network n;
-    struct bp_program *program;
-    uint32_t groups;
-};
-
-/* Checks that all groups that the engine has claimed were compiled. */
-static bool groups_check(struct engaged *e)
+bool engaged_check_groups(struct engaged *e)
 {
     struct bp_program_info info = {.size = sizeof info};
     struct bp_group_info group = {.size = sizeof group};
@@ -47,15 +39,18 @@ static bool groups_check(struct engaged *e)
     }
 }
 
-/* Records a network and compiles it. false: the case has ended. */
-static bool engaged_begin(struct engaged *e, struct check *c, int64_t network)
+bool engaged_begin_as(struct engaged *e, struct check *c, int64_t network, int64_t rows,
+                      uint32_t weights, const struct engaged *like)
 {
+    const struct bp_program_options options = {.size = sizeof options,
+                                               .like = like ? like->program : NULL};
     enum bp_status status;
 
     *e = (struct engaged){.program = NULL};
-    if (!network_record(&e->n, c, (uint32_t)network) || !network_has_kernels(&e->n) ||
-        !check_ok(c, bp_program_create(e->n.graph, c->fixture->device, &e->program),
-                  "bp_program_create"))
+    if (!network_record_as(&e->n, c, (uint32_t)network, rows, weights) ||
+        !network_has_kernels(&e->n) ||
+        !check_ok(c, bp_program_create_with(e->n.graph, c->fixture->device, &options, &e->program),
+                  "bp_program_create_with"))
         return false;
     status = bp_program_compile(e->program);
     if (status == BP_ERR_UNSUPPORTED) {
@@ -65,14 +60,18 @@ static bool engaged_begin(struct engaged *e, struct check *c, int64_t network)
     return check_ok(c, status, "bp_program_compile");
 }
 
-static void engaged_finish(struct engaged *e)
+bool engaged_begin(struct engaged *e, struct check *c, int64_t network)
+{
+    return engaged_begin_as(e, c, network, 0, 0, NULL);
+}
+
+void engaged_finish(struct engaged *e)
 {
     bp_program_destroy(e->program);
     network_finish(&e->n);
 }
 
-/* Runs the program once for the input of a seed, and compares with kernels. */
-static bool engaged_run(struct engaged *e, uint32_t seed, const char *what)
+bool engaged_run(struct engaged *e, uint32_t seed, const char *what)
 {
     struct bp_stream *stream = e->n.c->fixture->stream;
     struct network_values got, want;
@@ -90,7 +89,7 @@ void engine_claims(struct check *c, const int64_t *arg)
 {
     struct engaged e;
 
-    if (engaged_begin(&e, c, arg[0]) && groups_check(&e) && !e.groups)
+    if (engaged_begin(&e, c, arg[0]) && engaged_check_groups(&e) && !e.groups)
         check_unsupported(c, "the engine claims no node of this network");
     engaged_finish(&e);
 }
@@ -127,8 +126,8 @@ void engine_twice(struct check *c, const int64_t *arg)
 {
     struct engaged a, b = {.program = NULL};
 
-    if (engaged_begin(&a, c, arg[0]) && groups_check(&a) && engaged_begin(&b, c, arg[0]) &&
-        groups_check(&b) &&
+    if (engaged_begin(&a, c, arg[0]) && engaged_check_groups(&a) && engaged_begin(&b, c, arg[0]) &&
+        engaged_check_groups(&b) &&
         check_that(c, a.groups == b.groups, "%u groups, and %u the second time", a.groups,
                    b.groups) &&
         engaged_run(&a, 3, "the first program") && engaged_run(&b, 4, "the second program"))
@@ -226,7 +225,8 @@ void engine_deadline(struct check *c, const int64_t *arg)
            engaged_run(&e, 1, "after a deadline");
     engaged_finish(&e);
     if (!good) return;
-    if (engaged_begin(&e, c, arg[0]) && groups_check(&e)) engaged_run(&e, 2, "compiled again");
+    if (engaged_begin(&e, c, arg[0]) && engaged_check_groups(&e))
+        engaged_run(&e, 2, "compiled again");
     engaged_finish(&e);
 }
 

@@ -30,7 +30,8 @@ static struct bp_tensor *part_constant(struct network *n, uint32_t rank, const i
     enum bp_status status;
 
     for (uint32_t i = 0; i < rank; i++) count *= (uint64_t)shape[i];
-    for (uint64_t i = 0; i < count; i++) data[i] = (float)((i * 37 + 11) % 29) / 16 - 0.75f;
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = (float)((i * 37 + 11 + 5 * n->weights) % 29) / 16 - 0.75f;
     status = bp_tensor_create(f->device, BP_F32, rank, shape, &t);
     if (!status) status = bp_tensor_write(f->stream, t, data, count * sizeof *data);
     if (!status) status = bp_tensor_freeze(t);
@@ -41,7 +42,8 @@ static bool network_begin(struct network *n, uint32_t rank, const int64_t *shape
 {
     n->rank = rank;
     memcpy(n->shape, shape, rank * sizeof *shape);
-    return check_ok(n->c, bp_graph_input(n->graph, "x", BP_F32, rank, shape, &n->x),
+    if (n->rows) n->shape[0] = n->rows;
+    return check_ok(n->c, bp_graph_input(n->graph, "x", BP_F32, rank, n->shape, &n->x),
                     "bp_graph_input");
 }
 
@@ -93,7 +95,7 @@ static bool record_sums(struct network *n)
     struct bp_tensor *w, *a;
 
     if (!network_begin(n, 2, (const int64_t[]){6, 8})) return false;
-    w = part_constant(n, 2, (const int64_t[]){6, 8});
+    w = part_constant(n, 2, n->shape);
     a = part_call(n, "add", NULL, part_call(n, "add", NULL, n->x, w, NULL), n->x, NULL);
     return network_output(n, part_call(n, "add", NULL, a, a, NULL));
 }
@@ -183,7 +185,13 @@ const char *network_name(uint32_t number)
 
 bool network_record(struct network *n, struct check *c, uint32_t number)
 {
-    *n = (struct network){.c = c};
+    return network_record_as(n, c, number, 0, 0);
+}
+
+bool network_record_as(struct network *n, struct check *c, uint32_t number, int64_t rows,
+                       uint32_t weights)
+{
+    *n = (struct network){.c = c, .rows = rows, .weights = weights};
     return check_ok(c, bp_graph_create(c->fixture->core, &n->graph), "bp_graph_create") &&
            networks[number].record(n);
 }
@@ -209,23 +217,37 @@ bool network_input(const struct network *n, struct bp_stream *stream, uint32_t s
                     "bp_tensor_write");
 }
 
-bool network_run(const struct network *n, struct bp_program *program, struct bp_stream *stream,
-                 struct bp_tensor *x, struct network_values *out)
+bool network_start(const struct network *n, struct bp_program *program, struct bp_stream *stream,
+                   struct bp_tensor *x, struct bp_tensor **out)
 {
-    struct bp_tensor *result[NETWORK_OUTPUTS] = {NULL};
-    bool good = check_ok(n->c, bp_program_run(program, stream, &x, 1, result, n->n_out),
-                         "bp_program_run");
+    return check_ok(n->c, bp_program_run(program, stream, &x, 1, out, n->n_out), "bp_program_run");
+}
+
+bool network_read(const struct network *n, struct bp_stream *stream, struct bp_tensor *const *from,
+                  struct network_values *out)
+{
+    bool good = true;
 
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < n->n_out && good; i++) {
         struct bp_tensor_info info = {.size = sizeof info};
-        good = check_ok(n->c, bp_tensor_get_info(result[i], &info), "bp_tensor_get_info") &&
+        good = check_ok(n->c, bp_tensor_get_info(from[i], &info), "bp_tensor_get_info") &&
                check_that(n->c, info.dtype == BP_F32 && info.bytes <= sizeof out->at[i],
                           "output %u has another type", i) &&
-               check_ok(n->c, bp_tensor_read(stream, result[i], out->at[i], info.bytes),
+               check_ok(n->c, bp_tensor_read(stream, from[i], out->at[i], info.bytes),
                         "bp_tensor_read");
         out->n[i] = info.bytes / sizeof(float);
     }
+    return good;
+}
+
+bool network_run(const struct network *n, struct bp_program *program, struct bp_stream *stream,
+                 struct bp_tensor *x, struct network_values *out)
+{
+    struct bp_tensor *result[NETWORK_OUTPUTS] = {NULL};
+    bool good = network_start(n, program, stream, x, result) &&
+                network_read(n, stream, result, out);
+
     for (uint32_t i = 0; i < n->n_out; i++) bp_tensor_destroy(result[i]);
     return good;
 }

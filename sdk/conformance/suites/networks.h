@@ -20,6 +20,8 @@ struct network {
     struct bp_tensor *part[NETWORK_PARTS]; /* owned: symbolic tensors and constants */
     uint32_t n_part, n_out, rank;
     int64_t shape[4]; /* of the input */
+    int64_t rows;     /* the first extent of the input; 0: the network's own */
+    uint32_t weights; /* which numbers the constants have */
 };
 
 /* Results of a run: the elements of each output. */
@@ -31,13 +33,21 @@ struct network_values {
 const char *network_name(uint32_t number);
 /* Records network `number`. false: the case has failed. The caller calls network_finish. */
 bool network_record(struct network *n, struct check *c, uint32_t number);
+/* The same with another first extent, up to 4, and other numbers in the constants. */
+bool network_record_as(struct network *n, struct check *c, uint32_t number, int64_t rows,
+                       uint32_t weights);
 void network_finish(struct network *n);
 
 /* Creates an input whose numbers depend on `seed`. */
 bool network_input(const struct network *n, struct bp_stream *stream, uint32_t seed,
                    struct bp_tensor **out);
 
-/* Runs a program of the network, and reads the results. */
+/* Runs a program of the network into n_out new tensors, and reads the results. */
+bool network_start(const struct network *n, struct bp_program *program, struct bp_stream *stream,
+                   struct bp_tensor *x, struct bp_tensor **out);
+bool network_read(const struct network *n, struct bp_stream *stream, struct bp_tensor *const *from,
+                  struct network_values *out);
+/* Both, one after the other. */
 bool network_run(const struct network *n, struct bp_program *program, struct bp_stream *stream,
                  struct bp_tensor *x, struct network_values *out);
 

@@ -31,7 +31,8 @@ extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
  * graph/<name>/<network>: arg is the number of the network. */
 check_fn pass_fires, pass_values, pass_order, pass_near, pass_rewrite;
 check_fn engine_claims, engine_results, engine_inputs, engine_twice, engine_threads;
-check_fn engine_deadline, engine_leaks;
+check_fn engine_deadline, engine_leaks, engine_saved, engine_damaged, engine_weights;
+check_fn engine_streams, engine_buckets;
 
 /* The functions of the cases plugin/memory, plugin/process and plugin/again. */
 check_fn plugin_memory, plugin_process, plugin_again;

@@ -28,12 +28,14 @@
  *                        from there
  *   save=fails           fails to save
  *   blob=stale, fails, types   refuses what was saved; fails with it; returns wrong types with it
+ *   blob=trusts          does not check what was saved
  *   refits               makes a group from another one: copies only constants that are listed as
  *                        changed, and takes the others from there
  *   refit=stale, fails, types, deaf   refuses; fails; returns wrong types; waits until `release` is
  *                        set
+ *   refit=keeps          takes all constants from the other group
  *   run=fails            a run fails
- *   run=NAME             a run is wrong in one way: see run_defect
+ *   run=NAME             a run is wrong in one way: see engined_defect.c
  *   refuse=OP            does not claim nodes of this operator
  *
  *   captures             states that its runs may be recorded
@@ -129,6 +131,9 @@ enum bp_status engined_copy(const struct bp_engine_run *run, const struct bp_vie
                             const struct bp_view *from, uint64_t size);
 enum bp_status engined_change(const struct bp_engine_run *run, const struct bp_view *v, int64_t i,
                               void (*change)(float *element));
+
+/* engined_defect.c: does what run=NAME says, at the end of a run. */
+void engined_defect(const struct bp_engine_run *run);
 
 /* engined_rows.c: one node that is ready to run. Views have the shapes of the group's values. */
 struct engined_node {
