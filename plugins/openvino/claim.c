@@ -51,15 +51,16 @@ const char *openvino_refuses(const struct ov_node *n)
 
 enum bp_status openvino_claim(void *self, const struct bp_graph_data *graph, struct bp_claim *out)
 {
-    bool lossy = BP_HAS(out, flags) && out->flags & BP_ENGINE_FAST_MATH;
+    bool fast = BP_HAS(out, flags) && out->flags & BP_ENGINE_FAST_MATH;
 
     (void)self;
     for (uint32_t i = 0; i < graph->n_node; i++) {
         struct ov_node n = {.graph = graph, .node = openvino_node(graph, i), .group = out->group};
+        const struct ov_op *op = openvino_op_find(n.node->op);
         const char *why;
         n.attrs = n.node->attrs;
         why = openvino_refuses(&n);
-        if (!why && !lossy && openvino_op_find(n.node->op)->lossy)
+        if (!why && !fast && op->lossy && !op->exact)
             why = "the library loses NaN or accuracy, which only BP_ALLOW=fast-math allows";
         out->reason[i] = why;
         out->group[i] = !why;

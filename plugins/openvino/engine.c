@@ -156,7 +156,8 @@ static enum bp_status compile_group(struct openvino *self, const struct bp_engin
     return status ? status : engine_check_types(self, e);
 }
 
-/* Names the device, the precision, and the operators that lose NaN or accuracy, each once. */
+/* Names the device, the precision, and with fast math the operators that lose NaN or accuracy, each
+ * once. */
 static void write_note(const struct openvino *self, const struct bp_graph_data *graph,
                        struct ov_engine *e)
 {
@@ -165,7 +166,7 @@ static void write_note(const struct openvino *self, const struct bp_graph_data *
 
     used = (size_t)snprintf(e->note, room, "OpenVINO %s, %s, %s", self->version,
                             self->device[e->device], e->wide ? "the library's precision" : "f32");
-    for (uint32_t i = 0; i < graph->n_node; i++) {
+    for (uint32_t i = 0; i < graph->n_node && e->fast; i++) {
         const struct ov_op *op = openvino_op_find(openvino_node(graph, i)->op);
         if (!op->lossy || named[op - openvino_ops] || used >= room) continue;
         named[op - openvino_ops] = true;
@@ -202,6 +203,7 @@ enum bp_status openvino_compile(void *p, const struct bp_engine_compile *compile
     e->device = compile->device;
     e->width = compile->width ? compile->width : 1;
     e->wide = compile->dtypes & (BP_M(F16) | BP_M(BF16)) ? 1 : 0;
+    e->fast = compile->flags & BP_ENGINE_FAST_MATH;
     status = ir_begin(&ir, self->host);
     if (!status) {
         status = compile_group(self, compile, e, &ir);

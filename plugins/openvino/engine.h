@@ -36,6 +36,7 @@ struct ov_engine {
     struct ov_copy *copy;
     uint32_t n_in, n_out, n_index, n_copy;
     uint32_t device, width, wide; /* wide: precision is the library's choice */
+    bool fast;                    /* the app allows fast math */
     char note[256];
 };
 

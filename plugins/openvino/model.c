@@ -141,7 +141,8 @@ static enum bp_status write_nodes(struct writing *w)
                             .node = openvino_node(w->graph, i),
                             .ir = w->ir,
                             .ref = w->ref,
-                            .wide = w->wide};
+                            .wide = w->wide,
+                            .exact = !w->engine->fast};
         const char *why;
         n.attrs = n.node->attrs;
         why = openvino_refuses(&n);

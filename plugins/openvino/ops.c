@@ -12,11 +12,17 @@
 
 /* clang-format off */
 const struct ov_op openvino_ops[] = {
+#define ALL(op, type, opset, dtypes, lossy, refuses, write, exact) \
+    {{BP_OPROW(op), .types = {dtypes}}, \
+     type, opset, lossy, dtypes, refuses, ov_write_##write, exact},
 #define ROW(op, type, opset, dtypes, refuses, write) \
-    {{BP_OPROW(op), .types = {dtypes}}, type, opset, false, dtypes, refuses, ov_write_##write},
+    ALL(op, type, opset, dtypes, false, refuses, write, NULL)
 #define LOSSY(op, type, opset, refuses, write) \
-    {{BP_OPROW(op), .types = {FLOATS}}, type, opset, true, FLOATS, refuses, ov_write_##write},
+    ALL(op, type, opset, FLOATS, true, refuses, write, NULL)
+#define KEPT(op, type, opset, refuses, write, exact) \
+    ALL(op, type, opset, FLOATS, true, refuses, write, ov_exact_##exact)
 #include "ops.def"
+#undef ALL
 };
 /* clang-format on */
 _Static_assert(sizeof openvino_ops / sizeof *openvino_ops == OPENVINO_OPS, "their number");
@@ -32,7 +38,7 @@ void openvino_write(const struct ov_node *n)
 {
     const struct ov_op *op = openvino_op_find(n->node->op);
 
-    n->ref[n->node->out[0]] = op->write(n, op);
+    n->ref[n->node->out[0]] = n->exact && op->exact ? op->exact(n, op) : op->write(n, op);
 }
 
 struct ir_ref ov_wide(const struct ov_node *n, uint32_t i)
@@ -153,23 +159,25 @@ struct ir_ref ov_write_gelu(const struct ov_node *n, const struct ov_op *op)
                   a->approximate ? "TANH" : "ERF");
 }
 
-const char *ov_refuses_clip(const struct ov_node *n)
+/* The library's layer takes finite bounds that are not crossed only. */
+struct ir_ref ov_clip(const struct ov_node *n, const struct ov_op *op, struct ir_ref x)
 {
     const struct bp_clip_attrs *a = n->attrs;
+    struct ir_ref in[] = {x, {0, 0}};
+    char min[IR_NUMBER], max[IR_NUMBER];
 
-    return isfinite(a->min) && isfinite(a->max) && a->min <= a->max
-               ? NULL
-               : "bounds that are not finite, or are crossed";
+    if (isfinite(a->min) && isfinite(a->max) && a->min <= a->max)
+        return ir_add(n->ir, op->type, op->opset, BP_F32, in, 1, "min=\"%s\" max=\"%s\"",
+                      ir_number(min, a->min), ir_number(max, a->max));
+    in[1] = ir_float(n->ir, BP_F32, a->min);
+    in[0] = ir_add(n->ir, "Maximum", 1, BP_F32, in, 2, NULL);
+    in[1] = ir_float(n->ir, BP_F32, a->max);
+    return ir_add(n->ir, "Minimum", 1, BP_F32, in, 2, NULL);
 }
 
 struct ir_ref ov_write_clip(const struct ov_node *n, const struct ov_op *op)
 {
-    const struct bp_clip_attrs *a = n->attrs;
-    struct ir_ref x = ov_ref(n, 0);
-    char min[IR_NUMBER], max[IR_NUMBER];
-
-    return ir_add(n->ir, op->type, op->opset, ov_out(n)->dtype, &x, 1, "min=\"%s\" max=\"%s\"",
-                  ir_number(min, a->min), ir_number(max, a->max));
+    return ov_narrow(n, ov_clip(n, op, ov_wide(n, 0)));
 }
 
 /* Whether a value comes from outside of all groups, so that a run sees its contents. */
@@ -305,16 +313,20 @@ struct ir_ref ov_write_lp_normalize(const struct ov_node *n, const struct ov_op 
 }
 
 /* Attributes of sum, mean, max and min are alike. */
-struct ir_ref ov_write_reduce(const struct ov_node *n, const struct ov_op *op)
+struct ir_ref ov_reduce(const struct ov_node *n, const char *type, struct ir_ref x)
 {
     const struct bp_sum_attrs *a = n->attrs;
     uint32_t rank = ov_in(n, 0)->rank;
     int64_t axes[OPENVINO_RANK], count = a->axes.n ? a->axes.n : rank;
-    struct ir_ref in[] = {ov_ref(n, 0), {0, 0}};
+    struct ir_ref in[] = {x, {0, 0}};
 
-    if (!rank) return in[0];
     for (int64_t i = 0; i < count; i++) axes[i] = a->axes.n ? ov_axis(a->axes.at[i], rank) : i;
     in[1] = ir_integers(n->ir, axes, count);
-    return ir_add(n->ir, op->type, op->opset, ov_out(n)->dtype, in, 2, "keep_dims=\"%s\"",
+    return ir_add(n->ir, type, 1, ov_out(n)->dtype, in, 2, "keep_dims=\"%s\"",
                   a->keep ? "true" : "false");
+}
+
+struct ir_ref ov_write_reduce(const struct ov_node *n, const struct ov_op *op)
+{
+    return ov_in(n, 0)->rank ? ov_reduce(n, op->type, ov_ref(n, 0)) : ov_ref(n, 0);
 }

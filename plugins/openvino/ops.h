@@ -16,6 +16,7 @@ struct ov_node {
     struct ir *ir;
     struct ir_ref *ref;        /* of each value of the graph, once it is written */
     const struct ir_ref *wide; /* of each i64 input of a cast: its values as f32 */
+    bool exact;                /* written only: the app does not allow fast math */
 };
 
 enum {
@@ -26,10 +27,11 @@ struct ov_op {
     struct bp_engine_op known;
     const char *type; /* of the library's layer */
     uint32_t opset;
-    bool lossy;      /* differs from docs/ops.md for some numbers: see ops.c */
+    bool lossy;      /* the layer of `write` differs from docs/ops.md for some numbers */
     uint64_t dtypes; /* mask for the inputs and outputs that are present */
     const char *(*refuses)(const struct ov_node *n); /* why, as constant text; NULL: it does not */
     struct ir_ref (*write)(const struct ov_node *n, const struct ov_op *op);
+    struct ir_ref (*exact)(const struct ov_node *n, const struct ov_op *op); /* or NULL: ops.def */
 };
 
 enum {
@@ -81,7 +83,13 @@ static inline bool ov_is_half(uint32_t dtype)
 struct ir_ref ov_wide(const struct ov_node *n, uint32_t i);
 struct ir_ref ov_narrow(const struct ov_node *n, struct ir_ref x);
 
-/* The rows' functions: ops.c, ops_shape.c and ops_image.c. */
+/* Layers of the node's attributes for another tensor than the node's input; that of ov_clip is of
+ * f32. */
+struct ir_ref ov_clip(const struct ov_node *n, const struct ov_op *op, struct ir_ref x);
+struct ir_ref ov_reduce(const struct ov_node *n, const char *type, struct ir_ref x);
+struct ir_ref ov_pool(const struct ov_node *n, const struct ov_op *op, struct ir_ref x);
+
+/* The rows' functions: ops.c, ops_shape.c, ops_image.c and ops_exact.c. */
 #define OPENVINO_WRITERS(X) \
     X(plain) \
     X(scale) \
@@ -92,9 +100,16 @@ struct ir_ref ov_narrow(const struct ov_node *n, struct ir_ref x);
 #define X(name) struct ir_ref ov_write_##name(const struct ov_node *n, const struct ov_op *op);
 OPENVINO_WRITERS(X)
 #undef X
+#define OPENVINO_EXACT(X) \
+    X(relu) \
+    X(clip) X(hard_sigmoid) X(hard_swish) X(either) X(div) X(sigmoid) X(silu) X(swish) X(gelu) \
+        X(softmax) X(extreme) X(max_pool)
+#define X(name) struct ir_ref ov_exact_##name(const struct ov_node *n, const struct ov_op *op);
+OPENVINO_EXACT(X)
+#undef X
 #define OPENVINO_REFUSALS(X) \
     X(layer_norm) \
-    X(lp_normalize) X(cast) X(gather) X(slice) X(pool) X(lrn) X(resize) X(matmul) X(clip)
+    X(lp_normalize) X(cast) X(gather) X(slice) X(pool) X(lrn) X(resize) X(matmul)
 #define X(name) const char *ov_refuses_##name(const struct ov_node *n);
 OPENVINO_REFUSALS(X)
 #undef X

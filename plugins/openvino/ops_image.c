@@ -110,10 +110,9 @@ const char *ov_refuses_pool(const struct ov_node *n)
     return NULL;
 }
 
-struct ir_ref ov_write_pool(const struct ov_node *n, const struct ov_op *op)
+struct ir_ref ov_pool(const struct ov_node *n, const struct ov_op *op, struct ir_ref x)
 {
     const struct bp_max_pool_attrs *a = n->attrs;
-    struct ir_ref x = ov_ref(n, 0);
     char window[IR_LIST], exclude[32] = "";
     int64_t pad[6];
     struct window w;
@@ -128,6 +127,11 @@ struct ir_ref ov_write_pool(const struct ov_node *n, const struct ov_op *op)
                   "kernel=\"%s\" strides=\"%s\" pads_begin=\"%s\" pads_end=\"%s\" "
                   "rounding_type=\"floor\" auto_pad=\"explicit\"%s",
                   ir_list(window, a->window, w.axes), w.stride, w.begin, w.end, exclude);
+}
+
+struct ir_ref ov_write_pool(const struct ov_node *n, const struct ov_op *op)
+{
+    return ov_pool(n, op, ov_ref(n, 0));
 }
 
 struct ir_ref ov_write_global_pool(const struct ov_node *n, const struct ov_op *op)

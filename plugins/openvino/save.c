@@ -13,9 +13,9 @@ struct head {
     char magic[8];
     char version[48], device[OPENVINO_NAME];
     uint64_t size, hash; /* of the bytes that follow */
-    uint32_t width, wide;
+    uint32_t width, wide, fast, zero;
 };
-static const char magic[8] = "bp-ov-1";
+static const char magic[8] = "bp-ov-2";
 
 /* Finds damage, of which the library would not say that it is damage. */
 static uint64_t hash_of(const void *data, uint64_t size)
@@ -45,6 +45,7 @@ static struct head head_of(const struct openvino *self, const struct ov_engine *
     head.hash = hash_of(data, size);
     head.width = e->width;
     head.wide = e->wide;
+    head.fast = e->fast;
     return head;
 }
 

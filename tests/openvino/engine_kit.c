@@ -188,6 +188,7 @@ enum bp_status kit_compile(struct kit_plugin *k, const struct kit_graph *graph,
 {
     c->options.size = sizeof c->options;
     c->options.graph = &graph->data;
+    c->options.flags = k->flags;
     if (!c->options.width) c->options.width = 2;
     c->result = (struct bp_engine_compiled){.size = sizeof c->result,
                                             .in_layout = c->in_layout,

@@ -24,7 +24,7 @@ struct kit_plugin {
     void *self;
     char message[1024];
     int64_t allocations; /* that are not released */
-    uint32_t flags;      /* of claims: BP_ENGINE_FAST_MATH after kit_open */
+    uint32_t flags;      /* of claims and groups: BP_ENGINE_FAST_MATH after kit_open */
 };
 
 /* A recorded graph as data. The recorded graph must outlive it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* standin_model.c: reads, checks and computes the models of the stand-in for OpenVINO: layers of
- * all types are read, and Add, Multiply, Maximum, Relu, Reshape and Gather of f32 are computed. */
+ * all types are read, and Add, Multiply, Maximum, Relu, Reshape, Gather, NotEqual and Select of f32
+ * are computed. */
 #include "standin.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ static const struct {
 enum {
     TYPES = sizeof types / sizeof *types,
     TYPE_BASE = 100,
+    BOOL = 100,
     F32 = 102,
     I64 = 103
 };
@@ -29,6 +31,7 @@ static const struct {
 } known[] = {
     {"Parameter", 1}, {"Const", 1},  {"Result", 1},  {"Add", 1},     {"Multiply", 1}, {"Relu", 1},
     {"Reshape", 1},   {"Gather", 8}, {"Maximum", 1}, {"Convert", 1}, {"Subtract", 1}, {"Divide", 1},
+    {"NotEqual", 1},  {"Select", 1},
 };
 
 uint64_t type_bytes(unsigned type)
@@ -207,15 +210,30 @@ static const char *infer_gather(const struct ov_model *m, struct layer *l)
     return NULL;
 }
 
+/* Of tensors that have the same extents, or those of the last one. */
+static const char *infer_select(const struct ov_model *m, struct layer *l)
+{
+    const struct layer *x[] = {&m->layer[l->in[0]], &m->layer[l->in[1]], &m->layer[l->in[2]]};
+
+    if (x[0]->type != BOOL || x[1]->type != F32 || x[2]->type != F32) return "types differ";
+    if (extent_count(x[0]) > extent_count(x[2])) x[2] = x[0];
+    l->rank = x[2]->rank;
+    memcpy(l->extent, x[2]->extent, sizeof l->extent);
+    return NULL;
+}
+
 static const char *infer_layer(const struct ov_model *m, struct layer *l)
 {
     const struct layer *x = l->n_in ? &m->layer[l->in[0]] : NULL;
+    bool compares = !strcmp(l->name, "NotEqual");
     bool two = !strcmp(l->name, "Add") || !strcmp(l->name, "Multiply") ||
-               !strcmp(l->name, "Maximum");
+               !strcmp(l->name, "Maximum") || compares;
 
     if (!x || !strcmp(l->name, "Result")) return NULL;
     if (!strcmp(l->name, "Reshape")) return infer_reshape(m, l);
     if (!strcmp(l->name, "Gather")) return infer_gather(m, l);
+    if (!strcmp(l->name, "Select")) return infer_select(m, l);
+    if ((l->type == BOOL) != compares) return "a wrong type of output";
     if (!two && strcmp(l->name, "Relu")) return "this stand-in does not compute the layer";
     if (x->type != F32 || (two && m->layer[l->in[1]].type != F32)) return "types differ";
     if (two && extent_count(&m->layer[l->in[1]]) > extent_count(x)) x = &m->layer[l->in[1]];
@@ -253,6 +271,13 @@ static void run_layer(const struct ov_model *m, const struct layer *l, char *con
             if (at < 0) at += m->layer[l->in[0]].extent[0];
             memcpy(z + i * row, x + (uint64_t)at * row, row * sizeof *z);
         }
+    } else if (!strcmp(l->name, "Select")) {
+        const float *other = (const float *)value[l->in[2]];
+        uint64_t n_other = extent_count(&m->layer[l->in[2]]);
+        for (uint64_t i = 0; i < n; i++)
+            z[i] = value[l->in[0]][i % n_x] ? y[i % n_y] : other[i % n_other];
+    } else if (!strcmp(l->name, "NotEqual")) {
+        for (uint64_t i = 0; i < n; i++) to[i] = x[i % n_x] != y[i % n_y];
     } else if (!strcmp(l->name, "Relu")) {
         for (uint64_t i = 0; i < n; i++) z[i] = x[i] > 0 ? x[i] : 0;
     } else {

@@ -7,25 +7,35 @@
  * as such: a kernel and the library each round a result once. */
 static const double few = 8, sums = 400;
 
-static void check_texts(const char *const *text, size_t n, double terms)
+static void check_text(struct kit_plugin *k, const char *text, double terms)
+{
+    struct text_graph g = text_begin();
+
+    text_record(&g, text);
+    fprintf(stderr, "# %s%s\n", text, k->flags & BP_ENGINE_FAST_MATH ? "" : " (exact)");
+    kit_check(k, &g, terms);
+    text_finish(&g);
+}
+
+static void check_texts(const char *const *text, size_t n, double terms, uint32_t flags)
 {
     struct kit_plugin k;
 
     kit_open(&k);
-    for (size_t i = 0; i < n; i++) {
-        struct text_graph g = text_begin();
-        text_record(&g, text[i]);
-        fprintf(stderr, "# %s\n", text[i]);
-        kit_check(&k, &g, terms);
-        text_finish(&g);
-    }
+    k.flags = flags;
+    for (size_t i = 0; i < n; i++) check_text(&k, text[i], terms);
     kit_close(&k);
 }
 
 #define CHECK(terms, ...) \
     do { \
         static const char *const text_[] = {__VA_ARGS__}; \
-        check_texts(text_, sizeof text_ / sizeof *text_, terms); \
+        check_texts(text_, sizeof text_ / sizeof *text_, terms, BP_ENGINE_FAST_MATH); \
+    } while (0)
+#define CHECK_EXACT(terms, ...) \
+    do { \
+        static const char *const text_[] = {__VA_ARGS__}; \
+        check_texts(text_, sizeof text_ / sizeof *text_, terms, BP_ENGINE_DETERMINISTIC); \
     } while (0)
 
 Test(openvino_ops, arithmetic)
@@ -41,8 +51,27 @@ Test(openvino_ops, functions)
           "reciprocal(vx)", "mish(x)", "erf(x)", "elu(x; alpha=1.25)", "silu(x)", "hard_swish(x)",
           "gelu(x)", "gelu(x; approximate=1)", "swish(x; beta=1.5)",
           "hard_sigmoid(x; slope=0.3, offset=0.4)", "leaky_relu(x; slope=0.25)",
-          "clip(x; min=-0.5, max=0.75)", "scale(x; factor=3, bias=-1)", "scale(x; bias=2)",
-          "scale(x; factor=0.3)");
+          "clip(x; min=-0.5, max=0.75)", "clip(x; min=0.25)", "scale(x; factor=3, bias=-1)",
+          "scale(x; bias=2)", "scale(x; factor=0.3)");
+}
+
+Test(openvino_ops, exact_functions)
+{
+    CHECK_EXACT(few, "relu(x)", "clip(x; min=-0.5, max=0.75)", "clip(x; min=0.25)",
+                "clip(x; max=1)", "clip(x; min=1, max=0)", "maximum(x, y[4])",
+                "minimum(x[1,4], y[4,1])", "div(x, vy)", "div(x, v![4])", "div(x, 8)", "sigmoid(x)",
+                "silu(x)", "swish(x; beta=1.5)", "hard_swish(scale(x; factor=5))",
+                "gelu(scale(x; factor=4))", "gelu(scale(x; factor=4); approximate=1)",
+                "hard_sigmoid(x; slope=0.3, offset=0.4)", "relu(x:f16)", "swish(x:f16; beta=1.1)",
+                "softmax(x:f16)", "max(x:f16; axes=1)", "max_pool(x:f16[1,2,9,9]; window=2_2)");
+}
+
+Test(openvino_ops, exact_rows)
+{
+    CHECK_EXACT(sums, "softmax(x)", "softmax(x; axis=1)", "log_softmax(x; axis=0)",
+                "max(x; axes=2)", "max(x)", "min(x; axes=-3, keep=1)",
+                "max_pool(x[1,3,9,9]; window=3_3, stride=2_2, pad=1_1_0_1_1)",
+                "max_pool(x[1,2,9]; window=3, stride=2, pad=1, ceil_mode=1)");
 }
 
 Test(openvino_ops, half_types)
