@@ -8,7 +8,9 @@
 import os
 import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_folders  # noqa: E402
 
 BP, STANDIN, OLD = sys.argv[1:]
 tests = []
@@ -129,21 +131,5 @@ def a_failure_of_the_library_has_its_text(folder):
         assert code and f"{call} answers -1: general error: stand-in: told to fail" in text, (code, text)
 
 
-def main():
-    failed = 0
-    print(f"1..{len(tests)}")
-    for number, function in enumerate(tests, 1):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                function(folder)
-                print(f"ok {number} - {function.__name__}", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"not ok {number} - {function.__name__}", flush=True)
-                for line in str(error).splitlines():
-                    print(f"# {line}")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_folders.run_tests(tests))

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers of the programs that test the xpu plugin: environments for it, and a function that runs a list of tests as TAP."""
 import os
-import subprocess
-import tempfile
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_folders  # noqa: E402
 
 POCL = "/etc/OpenCL/vendors/pocl.icd"
 PASSED = ("POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION", "POCL_EXTRA_BUILD_FLAGS")
@@ -32,18 +34,4 @@ def run_tests(tests, built):
     if why:
         print(f"1..0 # SKIP {why}")
         return 0
-    failed = 0
-    print(f"1..{len(tests)}")
-    with tempfile.TemporaryDirectory() as shared:
-        for number, function in enumerate(tests, 1):
-            folder = os.path.join(shared, function.__name__)
-            os.mkdir(folder)
-            try:
-                function(folder)
-                print(f"ok {number} - {function.__name__}", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"not ok {number} - {function.__name__}", flush=True)
-                for line in str(error).splitlines():
-                    print(f"# {line}")
-    return failed > 0
+    return in_folders.run_tests(tests)
