@@ -28,6 +28,7 @@ import permitted  # noqa: E402
 import run  # noqa: E402
 
 import bench_models  # noqa: E402
+import bench_openvino  # noqa: E402
 import bench_programs  # noqa: E402
 import bench_training  # noqa: E402
 import bench_xpu  # noqa: E402
@@ -46,7 +47,7 @@ import slow_operators  # noqa: E402
 BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer whose environment it takes, its module
            "models": ("real-models", bench_models), "programs": ("real-models", bench_programs),
            "xpu": ("real-models", bench_xpu), "training": ("training", bench_training),
-           "onnxruntime": ("onnxruntime", ort_provider)}
+           "onnxruntime": ("onnxruntime", ort_provider), "openvino": ("openvino", bench_openvino)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onnxruntime": ort_provider, "onednn3": onednn3,
            "intel-opencl": intel_opencl, "openvino": openvino_engine, "training": bench_training,
            "python": python_package, "python-torch": python_package}
