@@ -49,6 +49,29 @@ const char *openvino_refuses(const struct ov_node *n)
     return why;
 }
 
+/* Whether a node computes in bf16, or converts to it. Rows that only move elements have integers
+ * too. */
+static bool computes_bf16(const struct ov_node *n, const struct ov_op *op)
+{
+    bool moves = op->dtypes & BP_M(I8), casts = op->write == ov_write_cast;
+
+    for (uint32_t i = 0; i < n->node->n_in && !moves; i++)
+        if (ov_in(n, i) && ov_in(n, i)->dtype == BP_BF16) return true;
+    return (!moves || casts) && ov_out(n)->dtype == BP_BF16;
+}
+
+/* Why a node needs fast math, or NULL. */
+static const char *refuses_exact(const struct ov_node *n)
+{
+    const struct ov_op *op = openvino_op_find(n->node->op);
+
+    if (op->lossy && !op->exact)
+        return "the library loses accuracy, which only BP_ALLOW=fast-math allows";
+    return computes_bf16(n, op)
+               ? "the library loses denormal numbers of bf16, which only BP_ALLOW=fast-math allows"
+               : NULL;
+}
+
 enum bp_status openvino_claim(void *self, const struct bp_graph_data *graph, struct bp_claim *out)
 {
     bool fast = BP_HAS(out, flags) && out->flags & BP_ENGINE_FAST_MATH;
@@ -56,12 +79,10 @@ enum bp_status openvino_claim(void *self, const struct bp_graph_data *graph, str
     (void)self;
     for (uint32_t i = 0; i < graph->n_node; i++) {
         struct ov_node n = {.graph = graph, .node = openvino_node(graph, i), .group = out->group};
-        const struct ov_op *op = openvino_op_find(n.node->op);
         const char *why;
         n.attrs = n.node->attrs;
         why = openvino_refuses(&n);
-        if (!why && !fast && op->lossy && !op->exact)
-            why = "the library loses NaN or accuracy, which only BP_ALLOW=fast-math allows";
+        if (!why && !fast) why = refuses_exact(&n);
         out->reason[i] = why;
         out->group[i] = !why;
         if (!why) out->n_group = 1;

@@ -134,6 +134,14 @@ Test(openvino_engine, only_fast_math_claims_what_loses_accuracy)
     expect_claim_with(BP_ENGINE_DETERMINISTIC, "exp(x)", "BP_ALLOW=fast-math");
     expect_claim_with(BP_ENGINE_DETERMINISTIC, "add(x, y)", NULL);
     expect_claim_with(BP_ENGINE_DETERMINISTIC, "relu(x)", NULL);
+    expect_claim_with(BP_ENGINE_DETERMINISTIC, "add(cast(x; to=10), cast(y; to=10))",
+                      "BP_ALLOW=fast-math");
+    expect_claim_with(BP_ENGINE_DETERMINISTIC, "cast(x; to=10)", "BP_ALLOW=fast-math");
+    expect_claim_with(BP_ENGINE_DETERMINISTIC, "less_than(cast(x; to=10), cast(y; to=10))",
+                      "BP_ALLOW=fast-math");
+    expect_claim_with(BP_ENGINE_DETERMINISTIC, "transpose(cast(x; to=10))", NULL);
+    expect_claim_with(BP_ENGINE_DETERMINISTIC, "cast(cast(x; to=10); to=11)", NULL);
+    expect_claim_with(BP_ENGINE_FAST_MATH, "add(cast(x; to=10), cast(y; to=10))", NULL);
     expect_claim_with(BP_ENGINE_FAST_MATH, "erf(x)", NULL);
 }
 
