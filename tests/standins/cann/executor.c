@@ -70,18 +70,37 @@ static int64_t storage_count(const struct cann_tensor *t)
     return n;
 }
 
-/* Whether the storage of a product's factor in FRACTAL_NZ has the extents that its view says. */
-static bool nz_fits(const struct cann_tensor *t)
+/* The extents of a matrix, or several, in FRACTAL_NZ; false: a matrix cannot have it. */
+bool cann_nz_shape(const struct cann_tensor *t, struct cann_tensor *out)
 {
     int64_t c = 32 / (int64_t)base_dtype_size((uint32_t)cann_bp_dtype(t->dtype));
-    int r = t->rank, s = t->storage_rank;
+    int r = t->rank;
 
-    if (r < 2 || s != r + 2 || c < 8) return false;
-    for (int i = 0; i < r - 2; i++)
-        if (t->storage[i] != t->dims[i]) return false;
-    return t->storage[s - 4] == (t->dims[r - 1] + c - 1) / c &&
-           t->storage[s - 3] == (t->dims[r - 2] + 15) / 16 && t->storage[s - 2] == 16 &&
-           t->storage[s - 1] == c;
+    if (r < 2 || r > CANN_RANK - 2 || c < 8) return false;
+    out->storage_rank = r + 2;
+    for (int i = 0; i < r - 2; i++) out->storage[i] = t->dims[i];
+    out->storage[r - 2] = (t->dims[r - 1] + c - 1) / c;
+    out->storage[r - 1] = (t->dims[r - 2] + 15) / 16;
+    out->storage[r] = 16;
+    out->storage[r + 1] = c;
+    return true;
+}
+
+/* Whether a product's factor in FRACTAL_NZ has the storage that its view needs: by extents, or as
+ * one axis. Its strides are those of a contiguous matrix. */
+static bool nz_fits(const struct cann_tensor *t)
+{
+    struct cann_tensor nz;
+    int64_t dense = 1;
+
+    if (!cann_nz_shape(t, &nz)) return false;
+    for (int i = t->rank; i-- > 0;) {
+        if (t->dims[i] != 1 && t->strides[i] != dense) return false;
+        dense *= t->dims[i];
+    }
+    if (t->storage_rank == 1) return t->storage[0] == storage_count(&nz);
+    return t->storage_rank == nz.storage_rank &&
+           !memcmp(t->storage, nz.storage, (size_t)nz.storage_rank * sizeof *nz.storage);
 }
 
 static int tensor_check(struct cann_call *call, int arg, const struct cann_tensor *t, bool is_out)
@@ -239,7 +258,7 @@ int cann_prepare(const struct cann_op *op, const union cann_value *value, uint64
 static void *slot_reach(const struct cann_call *call, const struct cann_slot *slot)
 {
     const struct cann_tensor *t = &slot->type;
-    bool is_nz = t->format == CANN_NZ;
+    bool is_nz = t->format == CANN_NZ || (call->op->takes_nz && slot->is_out && slot->is_in);
     size_t width = base_dtype_size((uint32_t)cann_bp_dtype(t->dtype));
     int64_t span = is_nz ? storage_count(t) : tensor_span(t);
     const char *at = (const char *)slot->data + t->offset * (int64_t)width;

@@ -17,7 +17,8 @@
  *     into all of it.
  *   - The storage of a tensor contains its view; at most 8 axes; ND or a format of the rank. Only
  *     products take FRACTAL_NZ: a matrix of M by N has the storage (N/c, M/16, 16, c), rounded up,
- *     with c = 32 bytes of elements.
+ *     with c = 32 bytes of elements. aclnnTransMatmulWeight and aclnnCalculateMatmulWeightSizeV2,
+ *     of which only the names are known, change a matrix to it in place.
  *
  * Refused with 161001: an argument that is NULL and must not be; with 161002: all else that the
  * operator does not take; with 561003: bf16 on a product without it. */
@@ -163,6 +164,9 @@ CANN_API int cann_prepare(const struct cann_op *op, const union cann_value *valu
                           uint64_t *out_workspace, void **out_executor);
 CANN_API int cann_launch(const struct cann_op *op, void *workspace, uint64_t size, void *executor,
                          void *stream);
+
+/* executor.c: fills the storage that FRACTAL_NZ has for a tensor; false: none. */
+bool cann_nz_shape(const struct cann_tensor *t, struct cann_tensor *out);
 
 /* tensor.c */
 CANN_API int cann_bp_dtype(int dtype); /* enum bp_dtype; -1: none */

@@ -21,8 +21,8 @@ int cann_want_math(struct cann_call *call, int arg)
     return 0;
 }
 
-/* Copies a matrix, or several, from FRACTAL_NZ. */
-static void factor_from_nz(const struct base_tensor *t, const struct base_tensor *to)
+/* Copies a matrix, or several, from FRACTAL_NZ to a contiguous one, or back. */
+static void factor_copy(const struct base_tensor *t, char *nz, char *dense, bool to_nz)
 {
     size_t width = base_dtype_size(t->dtype);
     int64_t c = 32 / (int64_t)width, m = t->shape[t->rank - 2], n = t->shape[t->rank - 1];
@@ -32,8 +32,8 @@ static void factor_from_nz(const struct base_tensor *t, const struct base_tensor
         int64_t col = i % n, row = i / n % m, matrix = i / n / m;
         int64_t at = ((matrix * blocks + col / c) * rows + row / 16) * 16 * c + row % 16 * c +
                      col % c;
-        memcpy((char *)to->data + (size_t)i * width, (const char *)t->data + (size_t)at * width,
-               width);
+        char *a = nz + (size_t)at * width, *b = dense + (size_t)i * width;
+        memcpy(to_nz ? a : b, to_nz ? b : a, width);
     }
 }
 
@@ -45,7 +45,7 @@ struct base_tensor cann_factor(struct cann_temps *temps, const struct cann_call 
     struct base_tensor made = cann_temp(temps, t->dtype, t->rank, t->shape);
 
     if (temps->code || !base_tensor_count(t)) return made;
-    if (type->format == CANN_NZ) factor_from_nz(t, &made);
+    if (type->format == CANN_NZ) factor_copy(t, t->data, made.data, false);
     else base_tensor_copy(t, &made);
     if (t->dtype != BP_F32 || math == KEEP || math == 4) return made;
     if (math == USE_F16) {
@@ -215,4 +215,71 @@ int cann_run_dot(struct cann_call *call)
 
     product_apply(&temps, cann_host(call, 0), cann_host(call, 1), cann_host(call, 2));
     return temps.code;
+}
+
+/* mmWeightRef: becomes FRACTAL_NZ in place; its storage must have room for that. */
+int cann_check_trans_weight(struct cann_call *call)
+{
+    const struct cann_tensor *t = cann_type(call, 0);
+    struct cann_tensor nz;
+    int64_t room = 1, need = 1;
+
+    CANN_TRY(cann_want_own(call, 0));
+    CANN_TRY(cann_want_rank(call, 0, 2, 6));
+    if (t->strides[t->rank - 1] != 1 || t->strides[t->rank - 2] != t->dims[t->rank - 1])
+        return cann_refuse(call, 0, "is not contiguous");
+    cann_nz_shape(t, &nz);
+    for (int i = 0; i < t->storage_rank; i++) room *= t->storage[i];
+    for (int i = 0; i < nz.storage_rank; i++) need *= nz.storage[i];
+    if (room < need)
+        return cann_refuse(call, 0, "has a storage of %lld, FRACTAL_NZ needs %lld", (long long)room,
+                           (long long)need);
+    return 0;
+}
+
+int cann_run_trans_weight(struct cann_call *call)
+{
+    const struct base_tensor *t = cann_host(call, 0);
+    struct cann_tensor *app = call->slot[0].tensor;
+    struct cann_temps temps = {.n = 0};
+    struct base_tensor copy = cann_temp(&temps, t->dtype, t->rank, t->shape);
+    struct cann_tensor nz;
+    int64_t need = 1;
+
+    if (temps.code) return temps.code;
+    base_tensor_copy(t, &copy);
+    cann_nz_shape(&call->slot[0].type, &nz);
+    for (int i = 0; i < nz.storage_rank; i++) need *= nz.storage[i];
+    memset(t->data, 0, (size_t)need * base_dtype_size(t->dtype));
+    factor_copy(t, t->data, copy.data, true);
+    cann_temps_free(&temps);
+    base_lock(); /* the descriptor says so from now on */
+    if (base_handle_is(app, cann_tensor_kind)) {
+        app->format = CANN_NZ;
+        app->storage_rank = nz.storage_rank;
+        memcpy(app->storage, nz.storage, sizeof app->storage);
+    }
+    base_unlock();
+    return 0;
+}
+
+int aclnnCalculateMatmulWeightSizeV2(const void *shape, int dtype, uint64_t *out);
+
+/* The elements that a matrix of this shape takes in FRACTAL_NZ. */
+CANN_API int aclnnCalculateMatmulWeightSizeV2(const void *shape, int dtype, uint64_t *out)
+{
+    int code = base_enter("aclnnCalculateMatmulWeightSizeV2");
+    struct cann_tensor t = {.dtype = dtype}, nz;
+    const struct cann_array *dims = shape;
+
+    if (!code && (!shape || !out)) code = NN_NULL;
+    if (!code && (!base_handle_is(shape, cann_ints_kind) || dims->n > 6)) code = NN_INVALID;
+    if (!code && !cann_dtype_in(dtype, CANN_FLOATS | BP_M(I8))) code = NN_INVALID;
+    if (code) return base_leave(code);
+    t.rank = (int)dims->n;
+    memcpy(t.dims, dims->at, (size_t)dims->n * sizeof *t.dims);
+    if (!cann_nz_shape(&t, &nz)) return base_leave(NN_INVALID);
+    *out = 1;
+    for (int i = 0; i < nz.storage_rank; i++) *out *= (uint64_t)nz.storage[i];
+    return base_leave(0);
 }

@@ -31,21 +31,21 @@ static void test_runtime_report(bool good, const char *name)
     X(aclrtGetDeviceCount, (uint32_t *)) \
     X(aclrtCreateContext, (void **, int32_t)) \
     X(aclrtDestroyContext, (void *)) \
-    X(aclrtSetCurrentContext, (void *)) X(aclrtGetCurrentContext, \
-                                          (void **)) X(aclrtMalloc, (void **, size_t, int)) \
-        X(aclrtFree, (void *)) X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
-            X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
-                aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
-                X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
-                    aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
-                    X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X( \
-                        aclrtSynchronizeStreamWithTimeout, (void *, int32_t)) X(aclrtStreamQuery, \
-                                                                                (void *, int *)) \
-                        X(aclrtStreamWaitEvent, \
-                          (void *, void *)) X(aclrtCreateEventWithFlag, (void **, uint32_t)) \
+    X(aclrtSetCurrentContext, (void *)) \
+    X(aclrtGetCurrentContext, (void **)) \
+    X(aclrtMalloc, (void **, size_t, int)) X(aclrtFree, (void *)) X(aclrtMallocHost, \
+                                                                    (void **, size_t)) \
+        X(aclrtFreeHost, (void *)) X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
+            aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
+            X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
+                aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
+                X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X( \
+                    aclrtSynchronizeStreamWithTimeout, (void *, int32_t)) \
+                    X(aclrtStreamQuery, (void *, int *)) X(aclrtStreamWaitEvent, (void *, void *)) \
+                        X(aclrtCreateEventWithFlag, (void **, uint32_t)) \
                             X(aclrtDestroyEvent, (void *)) X(aclrtRecordEvent, (void *, void *)) \
-                                X(aclrtQueryEvent, \
-                                  (void *, int *)) X(aclrtQueryEventStatus, (void *, int *)) \
+                                X(aclrtQueryEvent, (void *, int *)) X(aclrtQueryEventStatus, \
+                                                                      (void *, int *)) \
                                     X(aclrtSynchronizeEvent, (void *)) \
                                         X(aclrtEventElapsedTime, (float *, void *, void *)) \
                                             X(aclrtSynchronizeDevice, (void)) \
