@@ -118,8 +118,11 @@ static int tensor_check(struct cann_call *call, int arg, const struct cann_tenso
     }
     if (t->format < 0 || t->format > 63 || !(formats >> t->format & 1))
         return cann_refuse(call, arg, "has the format %d", t->format);
-    for (int i = 0; i < t->rank; i++)
+    for (int i = 0; i < t->rank; i++) {
         if (t->strides[i] < 0) return cann_refuse(call, arg, "has a stride below 0");
+        if (is_out && !t->strides[i] && t->dims[i] > 1)
+            return cann_refuse(call, arg, "is an output that repeats elements");
+    }
     if (t->offset < 0 || t->offset + tensor_span(t) > storage_count(t))
         return cann_refuse(call, arg, "has a view of %lld elements from %lld on, a storage of %lld",
                            (long long)tensor_span(t), (long long)t->offset,
@@ -225,6 +228,14 @@ static uint64_t workspace_of(const struct cann_call *call)
     return ((uint64_t)cann_tensor_count(&call->slot[0].type) % 4096 + 511) / 512 * 512 + 512;
 }
 
+/* Operators return codes of their own for failures of the runtime. */
+static int nn_code(int code, const struct cann_context *context)
+{
+    bool is_lost = context && context->device->sticky == code;
+
+    return code == RT_CONTEXT_NULL || is_lost ? NN_RUNTIME : code;
+}
+
 int cann_prepare(const struct cann_op *op, const union cann_value *value, uint64_t *out_workspace,
                  void **out_executor)
 {
@@ -236,7 +247,7 @@ int cann_prepare(const struct cann_op *op, const union cann_value *value, uint64
         code = base_refuse(NN_OPP_PATH, "ASCEND_OPP_PATH is not set");
     if (!code && (!out_workspace || !out_executor))
         code = base_refuse(NN_NULL, "workspaceSize or executor is NULL");
-    if (code) return base_leave(code == RT_CONTEXT_NULL ? NN_RUNTIME : code);
+    if (code) return base_leave(nn_code(code, context));
     e = base_handle_create(cann_executor_kind, sizeof *e);
     if (!e) return base_leave(NN_INTERNAL);
     e->call.op = op;
@@ -382,7 +393,7 @@ int cann_launch(const struct cann_op *op, void *workspace, uint64_t size, void *
                            e->call.device->number);
     if (!code && cann_stream(context, handle, &stream)) code = NN_RUNTIME;
     if (!code) code = launch_check(&e->call, workspace, size);
-    if (code) return base_leave(code == RT_CONTEXT_NULL ? NN_RUNTIME : code);
+    if (code) return base_leave(nn_code(code, context));
     call = malloc(sizeof *call);
     if (!call) return base_leave(NN_INTERNAL);
     *call = e->call;

@@ -11,7 +11,6 @@ int cann_check_upsample(struct cann_call *call)
 
     CANN_TRY(cann_want_own(call, 0));
     CANN_TRY(cann_want_rank(call, 0, 4, 4));
-    CANN_TRY(cann_want_image(call, 0));
     CANN_TRY(cann_want_n(call, 1, 2));
     CANN_TRY(cann_want_same(call, out, 0));
     for (int i = 0; i < 2; i++) {

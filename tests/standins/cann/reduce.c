@@ -33,10 +33,11 @@ static struct cann_shape reduce_shape(const struct cann_tensor *x, unsigned axes
 /* Checks input 0, axes and keep, and the shape of out. */
 static int reduce_check(struct cann_call *call, int axes_arg, int keep_arg, int out)
 {
+    bool sums = !strcmp(call->op->name, "aclnnReduceSum"); /* also true values */
     struct cann_shape shape;
     unsigned axes;
 
-    CANN_TRY(cann_want_own(call, 0));
+    CANN_TRY(cann_want(call, 0, call->op->dtypes | (sums ? BP_M(BOOL) : 0)));
     CANN_TRY(reduce_axes(call, axes_arg, cann_type(call, 0)->rank, &axes));
     shape = reduce_shape(cann_type(call, 0), axes, call->arg[keep_arg].i != 0);
     return cann_want_shape(call, out, &shape);

@@ -21,9 +21,10 @@ static void *stream;
     X(int, aclInit, (const char *)) \
     X(int, aclrtSetDevice, (int32_t)) \
     X(int, aclrtResetDevice, (int32_t)) \
-    X(int, aclFinalize, (void)) X(int, aclrtCreateStream, (void **)) \
-        X(int, aclrtDestroyStream, (void *)) X(int, aclrtSynchronizeStream, (void *)) X( \
-            int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) \
+    X(int, aclFinalize, (void)) \
+    X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, \
+                                           (void *)) X(int, aclrtSynchronizeStream, (void *)) \
+        X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) \
             X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
                 int, aclrtLaunchHostFunc, \
                 (void *, void (*)(void *), void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \

@@ -33,9 +33,9 @@ static void test_runtime_report(bool good, const char *name)
     X(aclrtDestroyContext, (void *)) \
     X(aclrtSetCurrentContext, (void *)) \
     X(aclrtGetCurrentContext, (void **)) \
-    X(aclrtMalloc, (void **, size_t, int)) X(aclrtFree, (void *)) X(aclrtMallocHost, \
-                                                                    (void **, size_t)) \
-        X(aclrtFreeHost, (void *)) X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
+    X(aclrtMalloc, (void **, size_t, int)) \
+    X(aclrtFree, (void *)) X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
+        X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
             aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
             X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
                 aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
