@@ -61,7 +61,7 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p);
 bool bp_program_take(struct bp_program *p);
 void bp_program_keep(struct bp_program *p);
 
-/* program_seen.c: begin and end the work that bp_program_cancel cancels. */
+/* program_kept.c: begin and end the work that bp_program_cancel cancels. */
 void bp_program_work_begin(struct bp_program *p);
 void bp_program_work_end(struct bp_program *p);
 

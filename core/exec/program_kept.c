@@ -23,6 +23,16 @@ struct bp_compile_options bp_program_compilation(const struct bp_program *p)
                                        .allow = winograd | fast_math};
 }
 
+void bp_program_work_begin(struct bp_program *p)
+{
+    atomic_store(&p->cancel.state, BP_CANCEL_RUNS);
+}
+
+void bp_program_work_end(struct bp_program *p)
+{
+    atomic_store(&p->cancel.state, BP_CANCEL_IDLE);
+}
+
 void bp_program_drop_donors(struct bp_program *p)
 {
     bp_engine_donors_destroy(p->donors);

@@ -28,16 +28,6 @@ static enum bp_status program_lower(struct bp_program *p)
     return BP_OK;
 }
 
-void bp_program_work_begin(struct bp_program *p)
-{
-    atomic_store(&p->cancel.state, BP_CANCEL_RUNS);
-}
-
-void bp_program_work_end(struct bp_program *p)
-{
-    atomic_store(&p->cancel.state, BP_CANCEL_IDLE);
-}
-
 enum bp_status bp_program_cancel(struct bp_program *p)
 {
     uint32_t runs = BP_CANCEL_RUNS;

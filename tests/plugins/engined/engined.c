@@ -476,7 +476,6 @@ static enum bp_status engined_refit(void *self, const struct bp_engine_refit *r,
     struct timespec pause = {0, 1000000};
     enum bp_status status;
     struct engine *e;
-    enum bp_status status;
 
     engined_enter(self);
     atomic_fetch_add(&engined.refits, 1);
