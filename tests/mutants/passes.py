@@ -383,7 +383,7 @@ PASSES = [
     ("a cancelled group is run by kernels", "core/compile/pass_engine.c", "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
     ("cancelled passes go on", "core/compile/passes.c", "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
     ("cancelled nodes are prepared", LOWER, "TRY(bp_cancel_check(ir->cancel));", "", "engine_cancel"),
-    ("a compilation never ends", "core/exec/program_seen.c", "atomic_store(&p->cancel.state, BP_CANCEL_IDLE);", "", "engine_cancel"),
+    ("a compilation never ends", "core/exec/program_kept.c", "atomic_store(&p->cancel.state, BP_CANCEL_IDLE);", "", "engine_cancel"),
     ("runs compile again", "core/exec/program_seen.c", "p->uncompilable = status != BP_ERR_MEMORY;", "p->uncompilable = status != BP_ERR_MEMORY && status != BP_ERR_CANCELLED;", "engine_cancel"),
     ("what was cancelled is never compiled", "core/exec/program_seen.c", "if (p->failure == BP_ERR_CANCELLED) p->uncompilable = false;", "", "engine_cancel"),
     ("loads are not cancelled", "core/compile/saved_read.c", "s->ir->cancel = s->options->cancel;", "", "engine_cancel"),
