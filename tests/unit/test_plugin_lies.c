@@ -9,7 +9,7 @@
 #define HEAD \
     "{\"manifest\": 1, \"name\": \"" REAL "\", \"kind\": \"" REAL "\", \"library\": \"bp_" REAL \
     ".so\""
-#define REST ", \"abi\": {\"major\": 0, \"minor\": 9}, \"version\": \"0.1.0\""
+#define REST ", \"abi\": {\"major\": 0, \"minor\": 10}, \"version\": \"0.1.0\""
 #define ANEW "write it anew with: bp manifest FILE.so"
 
 static void make_text(const char *dir, const char *text)
@@ -119,7 +119,7 @@ static void make_other_version(const char *dir)
 
 static void make_other_minor(const char *dir)
 {
-    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 10}, \"version\": \"0.1.0\"}");
+    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 11}, \"version\": \"0.1.0\"}");
 }
 
 static void make_other_major(const char *dir)
@@ -294,7 +294,7 @@ static const struct kit_case cases[] = {
      "\"; write it anew "
      "with: bp manifest {L}"},
     {REAL, make_other_minor, BP_ERR_PLUGIN,
-     "{L}: its ABI is not what the manifest {J} says: expected 0.10, got 0.9; write it anew with: "
+     "{L}: its ABI is not what the manifest {J} says: expected 0.11, got 0.10; write it anew with: "
      "bp manifest {L}"},
     {REAL, make_other_major, BP_ERR_PLUGIN,
      "{J}: of another plugin ABI, says its manifest: expected major 0, got 3; install the build "

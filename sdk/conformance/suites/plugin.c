@@ -221,9 +221,9 @@ static void row_flags(struct check *c, const struct bp_plugin *p, const struct b
                "row %s: flags has BP_KERNEL_SAME_SHAPE, but plugin.needs_minor is %u: set it to 5, "
                "because older cores do not know the flag",
                row->name, p->needs_minor);
-    check_that(c, !row_has_layouts(p->kernels, row) || p->needs_minor >= 9,
+    check_that(c, !row_has_layouts(p->kernels, row) || p->needs_minor >= 10,
                "row %s: in_layout or out_layout has a layout, but plugin.needs_minor is %u: set it "
-               "to 9, because older cores call the row with tensors in strides",
+               "to 10, because older cores call the row with tensors in strides",
                row->name, p->needs_minor);
 }
 

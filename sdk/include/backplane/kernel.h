@@ -199,7 +199,7 @@ struct bp_kernel { /* rows */
     /* The layout in which the row takes and writes the tensors of each declared port, in_known and
      * out_known entries: 0: strides; otherwise the number of one of the plugin's layouts, from 1.
      * NULL: all strides. Only compiled programs use a row with layouts. Rows of assign whose two
-     * layouts differ convert tensors. A plugin with such a row sets needs_minor to 9 or more: older
+     * layouts differ convert tensors. A plugin with such a row sets needs_minor to 10 or more: older
      * cores call the row with tensors in strides. ABI 0.9 */
     const uint16_t *in_layout, *out_layout;
 };

@@ -151,6 +151,6 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin.name = plugin.kind = "blocked";
     plugin.runtime = &runtime;
     plugin.kernels = &kernels;
-    plugin.needs_minor = blocked_is("minor") ? 5 : 9;
+    plugin.needs_minor = blocked_is("minor") ? 5 : 10;
     return &plugin;
 }
