@@ -199,8 +199,8 @@ struct bp_kernel { /* rows */
     /* The layout in which the row takes and writes the tensors of each declared port, in_known and
      * out_known entries: 0: strides; otherwise the number of one of the plugin's layouts, from 1.
      * NULL: all strides. Only compiled programs use a row with layouts. Rows of assign whose two
-     * layouts differ convert tensors. A plugin with such a row sets needs_minor to 10 or more: older
-     * cores call the row with tensors in strides. ABI 0.9 */
+     * layouts differ convert tensors. A plugin with such a row sets needs_minor to 10 or more:
+     * older cores call the row with tensors in strides. ABI 0.10 */
     const uint16_t *in_layout, *out_layout;
 };
 
@@ -266,7 +266,7 @@ struct bp_kernels { /* table */
     size_t rule_count, rule_stride;
 
     /* The plugin's layouts, which rows name by their numbers, from 1. layout_stride: sizeof(struct
-     * bp_layout) of the plugin's headers. ABI 0.9 */
+     * bp_layout) of the plugin's headers. ABI 0.10 */
     const struct bp_layout *layout;
     size_t layout_count, layout_stride;
 };
