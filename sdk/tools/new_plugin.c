@@ -16,7 +16,7 @@ enum { NAME_LENGTH = 31 };
 struct request {
     const char *name, *output;
     char upper[NAME_LENGTH + 1];
-    bool handles, kernels, addon, json;
+    bool handles, kernels, addon, engine, json;
     char *templates; /* directory of the templates */
     char *folder;    /* temporary directory of the copy */
     cJSON *files;    /* names of the files that were written */
@@ -159,9 +159,11 @@ static enum bp_exit copy_make(struct request *r)
         bp_complain("new-plugin", "%s: %s", r->output, strerror(errno));
         return BP_EXIT_BROKEN;
     }
-    good = r->kernels ? template_copy(r, "kernels")
-           : r->addon ? template_copy(r, "addon")
-                      : template_copy(r, "address") && (!r->handles || template_copy(r, "handles"));
+    if (r->kernels) good = template_copy(r, "kernels");
+    else if (r->addon) good = template_copy(r, "addon");
+    else good = template_copy(r, "address");
+    good = good && (!r->handles || template_copy(r, "handles")) &&
+           (!r->engine || template_copy(r, "engine"));
     if (good && rename(r->folder, r->output)) {
         bp_complain("new-plugin", "%s: %s", r->output, strerror(errno));
         good = false;
@@ -203,6 +205,8 @@ int bp_cmd_new_plugin(int argc, char **argv)
         {"add-on", 0, BP_OPTION_FLAG, NULL,
          "an operator and a kernel for the cpu plugin, without a device: an add-on",
          &request.addon},
+        {"engine", 0, BP_OPTION_FLAG, NULL,
+         "a device whose engine compiles parts of a graph as a whole", &request.engine},
         {"output", 'o', BP_OPTION_TEXT, "DIR", "the directory to create (default NAME)",
          &request.output},
         {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &request.json},
@@ -215,17 +219,17 @@ int bp_cmd_new_plugin(int argc, char **argv)
         .about = "Writes the source of a plugin NAME, a complete one to begin with: a copy of the "
                  "template, a device that is made of host memory. docs/plugin-guide.md leads from "
                  "there to a plugin for your chip, docs/portable-kernels.md explains --kernels, "
-                 "docs/add-ons.md --add-on.",
+                 "docs/add-ons.md --add-on, docs/engines.md --engine.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, &request.name);
 
     if (status != BP_OPTIONS_GOOD) return status;
     if (!name_fits(&request)) return BP_EXIT_USAGE;
-    if (request.handles + request.kernels + request.addon > 1) {
+    if (request.handles + request.kernels + request.addon + request.engine > 1) {
         bp_complain("new-plugin",
-                    "--handles, --kernels and --add-on are three templates, and there is none for "
-                    "two of them: choose one");
+                    "--handles, --kernels, --add-on and --engine are four templates, and there is "
+                    "none for two of them: choose one");
         return BP_EXIT_USAGE;
     }
     if (!request.output) request.output = request.name;

@@ -116,12 +116,13 @@ def refused(installed):
     moved.expect(before == {p: os.stat(p).st_mtime_ns for p in glob.glob(f"{folder}/*")}, "files were changed")
     installed.refuses("new-plugin", "both", "--handles", "--kernels")
     installed.refuses("new-plugin", "both", "--add-on", "--kernels")
+    installed.refuses("new-plugin", "both", "--engine", "--handles")
     moved.expect(sorted(os.listdir(installed.work)) == ["kept"], f"other files: {os.listdir(installed.work)}")
 
 
 def renamed(installed):
     """A new plugin names itself only, in files, texts and symbols."""
-    for number, options in enumerate(([], ["--handles"], ["--kernels"], ["--add-on"])):
+    for number, options in enumerate(([], ["--handles"], ["--kernels"], ["--add-on"], ["--engine"])):
         folder = installed.new_plugin(f"name{number}", *options)
         for path in glob.glob(f"{folder}/*"):
             moved.expect(not re.search("template", os.path.basename(path) + read(path), re.I), f"{path} says template")
@@ -168,6 +169,16 @@ def handles(installed):
     moved.expect("handles" in json.dumps(info), f"bp info does not show handles: {info}")
 
 
+def engine(installed):
+    """A new plugin with an engine builds from the installation, and passes the suite of engines and that of programs."""
+    folder = installed.new_plugin("edev", "--engine")
+    installed.sh(folder, "sh build.sh -Werror -Wpedantic -Wshadow && bp manifest bp_edev.so")
+    result = json.loads(installed.sh(folder, "bp conform edev --json - --filter 'graph/*/sums' --filter 'runtime/program/*'"))
+    cases = {c["id"]: c["outcome"] for c in result["cases"] if c["id"].startswith("graph/")}
+    moved.expect(len(cases) == 12 and [i for i, o in cases.items() if o == "skip"] == ["graph/damaged/sums"], f"{cases}")
+    moved.expect(result["totals"]["pass"] >= 11, f"{result['totals']}")
+
+
 def kernels(installed):
     """A plugin of under 150 lines takes the portable kernels, compiled from the installation, and they are right."""
     folder = installed.new_plugin("mydev", "--kernels")
@@ -198,4 +209,4 @@ def own_rows(installed):
 
 
 if __name__ == "__main__":
-    sys.exit(moved.run_all(Installed, [variables, pages, man_pages, sources, refused, renamed, address, sanitized, handles, kernels, own_rows]))
+    sys.exit(moved.run_all(Installed, [variables, pages, man_pages, sources, refused, renamed, address, sanitized, handles, engine, kernels, own_rows]))
