@@ -3,15 +3,20 @@
 """Checks that the suites pass and graph find no fault in the patterns of the plugin `patterned` and in the engine of
 `engined`, and that they detect each pattern and each engine that is wrong on purpose.
 
-    programs.py BUILD BP PATTERNED ENGINED SIMENGINED MUTANT
+    programs.py BUILD BP PATTERNED ENGINED SIMENGINED GRAPHONLY MUTANT
 """
 import fnmatch
 import os
 import sys
 
-from kit import Run, TESTS, main, test
+from kit import BUILD, Run, TESTS, main, test
 
-PATTERNED, ENGINED, SIMENGINED, MUTANT = (os.path.abspath(p) for p in sys.argv[3:7])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "style")]
+from every import tree_hash  # noqa: E402
+from style import Tree  # noqa: E402
+
+PATTERNED, ENGINED, SIMENGINED, GRAPHONLY, MUTANT = (os.path.abspath(p) for p in sys.argv[3:8])
 
 
 @test
@@ -40,6 +45,17 @@ def an_engine_that_saves_nothing_is_not_given_damaged_bytes():
     result = Run(ENGINED, "--filter", "graph/damaged/*")
     assert result.status == 0, result
     assert all(c["outcome"] == "skip" and "saves nothing" in c["message"] for c in result.by_id.values()), result
+
+
+@test
+def a_device_without_kernels_passes_a_part_of_the_kernel_suite():
+    """The hash of the tree chooses one of 60 parts, with about 900 cases; BP_TEST_SHARD=N another one."""
+    part = int(os.environ.get("BP_TEST_SHARD") or tree_hash(Tree(ROOT)) % 60 + 1)
+    result = Run(GRAPHONLY, "--suite", "kernel", "--quick", "--shard", f"{part}/60",
+                 env={"BP_PLUGIN_PATH": os.path.join(BUILD, "plugins", "cpu")})
+    assert result.status == 0 and not result.bad(), f"part {part}: {result}"
+    ran = [i for i, c in result.by_id.items() if c["outcome"] == "pass"]
+    assert len(ran) >= 500, f"part {part}: {len(ran)} cases"
 
 
 @test

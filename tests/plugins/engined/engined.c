@@ -546,6 +546,12 @@ static struct place run_place(const struct engine *e, const struct bp_engine_run
     return (struct place){run->workspace_memory, run->workspace};
 }
 
+/* A run of run=none. */
+static enum bp_status engined_run_none(const struct bp_engine_run *run)
+{
+    return BP_OK;
+}
+
 static enum bp_status engined_run(const struct bp_engine_run *run)
 {
     struct engine *e = run->engine;
@@ -659,6 +665,7 @@ const struct bp_plugin *bp_plugin_get(void)
     engines = (struct bp_engines){.size = sizeof engines, .known_stride = sizeof *engines.known,
                                   .claim = engined_claim, .compile = engined_compile,
                                   .run = engined_run, .engine_destroy = engine_destroy};
+    if (engined_has("run=none")) engines.run = engined_run_none;
     if (engined_has("contexts")) engines.context_create = context_create;
     if (engined_has("contexts")) engines.context_destroy = context_destroy;
     if (engined_has("saves") || engined_word("save")) engines.save = engined_save;

@@ -14,6 +14,7 @@
  *   only=OP              claims nodes of this operator only
  *   claim=N              node number i belongs to group i * 7919 / 3 % N + 1: groups that depend on
  *                        each other
+ *   claim=each           each node is a group, as claim=greedy without a look at it
  *   claim=range, score   a number of a group, and a score, that make no sense
  *   compile=fails, empty returns a failure; returns no engine
  *   compile=single       compiles groups of one node only
@@ -35,6 +36,7 @@
  *                        set
  *   refit=keeps          takes all constants from the other group
  *   run=fails            a run fails
+ *   run=none             a run does nothing, to measure what others do (when the plugin is loaded)
  *   run=NAME             a run is wrong in one way: see engined_defect.c
  *   refuse=OP            does not claim nodes of this operator
  *

@@ -60,6 +60,7 @@ void engined_claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
     const struct bp_kernel *row;
     struct engined_views views;
 
+    if (engined_has("claim=each")) n_group = (long)graph->n_node;
     if (n_group < 1) n_group = 1;
     engined_views_fill(graph, &views);
     for (uint32_t n = 0; n < graph->n_node; n++) {
@@ -69,8 +70,8 @@ void engined_claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
             out->reason[n] = "it is refused";
             continue;
         }
-        if (engined_has("claim=greedy")) {
-            out->group[n] = 1;
+        if (engined_has("claim=greedy") || engined_has("claim=each")) {
+            out->group[n] = engined_has("claim=each") ? n + 1 : 1;
             continue;
         }
         if (engined_word("only") && strncmp(engined_word("only"), node->op, strlen(node->op)) != 0)
