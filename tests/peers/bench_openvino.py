@@ -13,7 +13,9 @@ import platform
 import sys
 import time
 
+import openvino_engine
 import ort_networks
+import ort_provider
 import real_models
 
 SECONDS, LEAST_TURNS, MOST_TURNS = 4, 7, 1000
@@ -38,7 +40,7 @@ softmax may be so large that their roundings decide: those of SqueezeNet are 1e1
 
 {when}, {machine}, {processors} processors, OpenVINO {version}. The mean load of the machine was {load:.1f}{busy}.
 
-| network | nodes | outputs | OpenVINO, ms | openvino:0 / OpenVINO | with fast math | cpu:0 / openvino:0 | load and first run: openvino:0 / OpenVINO |
+| network | nodes | outputs | OpenVINO, ms | openvino:0 / OpenVINO | with fast math | cpu:0 / openvino:0 | load and first run: openvino:0 / OpenVINO, with fast math |
 |---|---|---|---|---|---|---|---|
 """
 
@@ -147,7 +149,7 @@ def measure(library, name, path):
     sides, loads = ({side: pair[i] for side, pair in made.items()} for i in (0, 1))
     turns = take_turns(sides)
     print(json.dumps({"outputs": differences(sides), "ms": quartiles([turn[API] for turn in turns])[0],
-                      "load": loads[EXACT] / loads[API], "turns": len(turns),
+                      "load": [loads[EXACT] / loads[API], loads[FAST] / loads[API]], "turns": len(turns),
                       **{f"{a}/{b}": quartiles([turn[a] / turn[b] for turn in turns])
                          for a, b in ((EXACT, API), (FAST, API), (CPU, EXACT))}}))
     return 0
@@ -156,9 +158,9 @@ def measure(library, name, path):
 # ---- in the process of peers.py
 
 def shapes_of(name):
-    """The words of `bp program` for the inputs of values_of."""
+    """{input: extents} of values_of; the light networks' files state theirs."""
     given = real_models.MODELS[name][1][-1] if name in real_models.MODELS else {}
-    return [word for port, (_, shape) in given.items() for word in ("--shape", f"{port}={'x'.join(map(str, shape))}")]
+    return {port: shape for port, (_, shape) in given.items()}
 
 
 def nodes_text(program):
@@ -175,17 +177,15 @@ def ratio_text(found):
 
 def row_of(name, program, found):
     return (f"| {name} | {nodes_text(program)} | {found['outputs']} | {found['ms']:.2f} | {ratio_text(found['exact/api'])} | "
-            f"{ratio_text(found['fast/api'])} | {ratio_text(found['cpu/exact'])} | {found['load']:.2f} |\n")
+            f"{ratio_text(found['fast/api'])} | {ratio_text(found['cpu/exact'])} | {found['load'][0]:.2f}, {found['load'][1]:.2f} |\n")
 
 
 def bench_network(peer, python, setting, name, path):
     """The row of a network, or None after a failure that is counted."""
-    code, output = peer.call([peer.bp, "program", path, "--device", "openvino:0", "--json", *shapes_of(name)], NETWORK_SECONDS,
-                             setting)
-    if code:
-        peer.count.fail(f"peers/openvino/{name}: bp program: exit status {code}", output)
+    program, output = openvino_engine.program_of(peer, path, shapes_of(name), setting)
+    if not program:
+        peer.count.fail(f"peers/openvino/{name}: bp program failed", output)
         return None
-    program = json.loads(output[output.index("{"):])
     library = os.path.join(peer.build, "sdk", "onnx", "libbackplane-onnx.so")
     code, output = peer.call([python, os.path.abspath(__file__), library, name, path], NETWORK_SECONDS, setting)
     found = json.loads(output.splitlines()[-1]) if not code else {}
@@ -198,9 +198,6 @@ def bench_network(peer, python, setting, name, path):
 
 def bench(peer, part):
     """Prints a row for each network whose name contains `part`; writes the page after a run of all networks."""
-    import openvino_engine  # pylint: disable=import-outside-toplevel
-    import ort_provider  # pylint: disable=import-outside-toplevel
-
     if not peer.peers.install("real-models"):
         return
     python = peer.peers.scratch.python("real-models")
