@@ -102,6 +102,7 @@ CANN_API int cann_leave(int code);
 CANN_API int cann_code(int code);
 /* Finds the stream of a handle (NULL: the default one): 0, RT_HANDLE or RT_STREAM_CONTEXT. */
 CANN_API int cann_stream(struct cann_context *context, void *handle, struct base_stream **out);
+const char *cann_soc(void); /* the name of the product */
 CANN_API bool cann_has_bf16(void); /* whether the product has bf16 */
 CANN_API bool cann_is_910a(void);
 

@@ -85,7 +85,7 @@ int cann_stream(struct cann_context *context, void *handle, struct base_stream *
     return 0;
 }
 
-static const char *init_soc(void)
+const char *cann_soc(void)
 {
     const char *name = secure_getenv("BP_CANN_SOC");
 
@@ -94,12 +94,12 @@ static const char *init_soc(void)
 
 bool cann_is_910a(void)
 {
-    return !strcmp(init_soc(), "Ascend910A");
+    return !strcmp(cann_soc(), "Ascend910A");
 }
 
 bool cann_has_bf16(void)
 {
-    return !cann_is_910a() && strncmp(init_soc(), "Ascend310P", 10) != 0;
+    return !cann_is_910a() && strncmp(cann_soc(), "Ascend310P", 10) != 0;
 }
 
 CANN_API int aclInit(const char *config)
@@ -141,7 +141,7 @@ CANN_API int aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch)
 
 CANN_API const char *aclrtGetSocName(void)
 {
-    return init_soc();
+    return cann_soc();
 }
 
 /* The thread's last text, once: afterwards NULL. */
