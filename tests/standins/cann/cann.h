@@ -8,6 +8,11 @@
  *   v8/    the same, operators in libopapi.so
  *   v9/    the same, with the functions that 9 adds
  *
+ * A plugin finds them if LD_LIBRARY_PATH names a folder; ASCEND_OPP_PATH must be set, to any text.
+ * `atc` is a program beside this file. The stand-in computes late, by the portable kernels; a line
+ * in BP_STANDIN_LOG is a misuse, of which the vendor leaves the effect undefined: a test of a
+ * plugin fails if there is one.
+ *
  * base.h describes the devices and the environment BP_STANDIN_...; in addition:
  *
  *   BP_CANN_SOC=name      the product: Ascend910B3 (without the variable), Ascend310P3 or
@@ -20,6 +25,7 @@
  *   - The codes of a capture are known by their range only (107024 to 107031, 507903): see
  *     cann_code. The version that aclrtGetVersion returns is invented.
  *   - Synchronous copies do not wait for streams.
+ *   - Only Ascend910A saturates f16, until aclrtSetDeviceSatMode(1).
  *   - After a failure of work, each call that needs the device returns its code until
  *     aclrtResetDevice. */
 #ifndef STANDINS_CANN_H
@@ -102,9 +108,10 @@ CANN_API int cann_leave(int code);
 CANN_API int cann_code(int code);
 /* Finds the stream of a handle (NULL: the default one): 0, RT_HANDLE or RT_STREAM_CONTEXT. */
 CANN_API int cann_stream(struct cann_context *context, void *handle, struct base_stream **out);
-const char *cann_soc(void); /* the name of the product */
+const char *cann_soc(void);        /* the name of the product */
 CANN_API bool cann_has_bf16(void); /* whether the product has bf16 */
 CANN_API bool cann_is_910a(void);
+CANN_API bool cann_saturates(void); /* f16 results beyond the largest number become that number */
 
 /* device.c */
 struct cann_context *cann_current(void); /* of this thread; NULL: none, or a destroyed one */

@@ -235,6 +235,11 @@ CANN_API int aclrtSetDeviceSatMode(int mode)
     return cann_leave(code);
 }
 
+bool cann_saturates(void)
+{
+    return cann_is_910a() && !saturation;
+}
+
 CANN_API int aclrtGetDeviceSatMode(int *mode)
 {
     struct cann_context *context;

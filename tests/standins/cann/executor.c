@@ -304,6 +304,23 @@ static int call_reach(struct cann_call *call)
     return 0;
 }
 
+/* Replaces infinities of outputs in f16 by the largest numbers. */
+static void outputs_saturate(struct cann_call *call)
+{
+    for (int i = 0; i < call->n_slot; i++) {
+        const struct base_tensor *t = &call->host[i];
+        if (!call->slot[i].is_out || t->dtype != BP_F16 || !t->data) continue;
+        for (int64_t k = 0; k < base_tensor_count(t); k++) {
+            int64_t at = 0, rest = k;
+            uint16_t *element;
+            for (int axis = t->rank; axis-- > 0; rest /= t->shape[axis])
+                at += rest % t->shape[axis] * t->stride[axis];
+            element = (uint16_t *)t->data + at;
+            if ((*element & 0x7fff) == 0x7c00) *element = (uint16_t)((*element & 0x8000) | 0x7bff);
+        }
+    }
+}
+
 /* The work of an operator: a call of its own. */
 static int op_run(void *data, int code)
 {
@@ -316,6 +333,7 @@ static int op_run(void *data, int code)
         memset(base_reach(call->device, call->work.at, call->work.size), 0x5c, call->work.size);
     base_unlock();
     if (!code) code = call->op->run(call);
+    if (!code && call->saturates) outputs_saturate(call);
     if (code >= 0) return code;
     base_lock();
     code = code == BASE_FAULT
@@ -359,6 +377,7 @@ static int launch_check(struct cann_call *call, void *workspace, uint64_t size)
                                base_dtype_size((uint32_t)cann_bp_dtype(slot->type.dtype))))
             return base_misuse(NN_INVALID, "the workspace overlaps %s", port);
     }
+    call->saturates = cann_saturates();
     call->work.at = workspace;
     call->work.size = call->workspace;
     return 0;

@@ -2,6 +2,7 @@
 /* family.c: implements what the families of operators share: checks of dtypes and shapes, temporary
  * tensors, and single portable kernels. */
 #include "family.h"
+#include <dialect/half.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +262,16 @@ double cann_get(const struct base_tensor *t, int64_t i)
     struct cann_temps temps = {.n = 0};
     double value = 0;
 
-    if (t->dtype == BP_F32) return *(const float *)one.data;
+    switch (t->dtype) { /* others, and their conversions, are slower */
+    case BP_F32: return *(const float *)one.data;
+    case BP_F16: return f16_to_f32(*(const uint16_t *)one.data);
+    case BP_BF16: return bf16_to_f32(*(const uint16_t *)one.data);
+    case BP_I32: return *(const int32_t *)one.data;
+    case BP_I64: return (double)*(const int64_t *)one.data;
+    case BP_BOOL:
+    case BP_U8: return *(const uint8_t *)one.data;
+    default: break;
+    }
     to = (struct base_tensor){.data = &value, .dtype = BP_F64};
     cann_write(&temps, &one, &to);
     return value;
@@ -273,5 +283,6 @@ void cann_put(const struct base_tensor *t, int64_t i, double value)
     struct base_tensor from = {.data = &value, .dtype = BP_F64};
     struct cann_temps temps = {.n = 0};
 
-    cann_write(&temps, &from, &one);
+    if (t->dtype == BP_F32) *(float *)one.data = (float)value;
+    else cann_write(&temps, &from, &one);
 }

@@ -56,6 +56,7 @@ int HcclRecv(void *dst, uint64_t count, int dtype, uint32_t peer, void *comm, vo
 int HcclBatchSendRecv(struct hccl_item *items, uint32_t n, void *comm, void *stream);
 int HcclGetCommAsyncError(void *comm, int *out);
 const char *HcclGetErrorString(int code);
+int HcclSetConfig(int config, int32_t value);
 int HcclGroupStart(void);
 int HcclGroupEnd(void);
 
@@ -391,6 +392,17 @@ CANN_API const char *HcclGetErrorString(int code)
            : code == E_TIMEOUT                ? "timeout"
            : code == E_REMOTE                 ? "error of a remote rank"
                                               : "unknown error";
+}
+
+/* Configuration 0: whether reductions are deterministic, as they are. The value is a union of one
+ * integer. */
+CANN_API int HcclSetConfig(int config, int32_t value)
+{
+    int code = cann_enter("HcclSetConfig");
+
+    if (!code && (config || (value != 0 && value != 1)))
+        code = base_refuse(E_PARA, "configuration %d, value %d", config, value);
+    return hccl_leave(code);
 }
 
 CANN_API int HcclGroupStart(void)

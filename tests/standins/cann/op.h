@@ -129,6 +129,7 @@ struct cann_call {
     struct cann_arg arg[CANN_ARGS];
     struct cann_slot slot[CANN_SLOTS];
     int n_slot;
+    bool saturates;
     uint64_t workspace;                  /* bytes that phase 1 returned */
     struct base_tensor host[CANN_SLOTS]; /* while the work runs: where the tensors are */
     struct {

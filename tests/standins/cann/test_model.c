@@ -13,41 +13,38 @@
 
 #define FUNCTIONS(X) \
     X(int, aclInit, (const char *)) \
-    X(int, aclrtSetDevice, (int32_t)) X(int, aclrtResetDevice, (int32_t)) \
-        X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) X( \
-            int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
-            X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, (void *)) X( \
-                int, aclrtSynchronizeStream, (void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \
+    X(int, aclrtSetDevice, (int32_t)) \
+    X(int, aclrtResetDevice, (int32_t)) X(int, aclrtMalloc, (void **, size_t, int)) X( \
+        int, aclrtFree, (void *)) X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+        X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, (void *)) \
+            X(int, aclrtSynchronizeStream, (void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \
                 X(int, aclmdlRICaptureEnd, (void *, void **)) X( \
                     int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) \
                     X(int, aclmdlLoadFromMem, (const void *, size_t, uint32_t *)) X( \
-                        int, aclmdlLoadFromFile, (const char *, uint32_t *)) \
-                        X(int, aclmdlUnload, (uint32_t)) X(void *, aclmdlCreateDesc, (void)) X( \
-                            int, aclmdlDestroyDesc, \
-                            (void *)) X(int, aclmdlGetDesc, (void *, uint32_t)) \
-                            X(size_t, aclmdlGetNumInputs, \
-                              (void *)) X(size_t, aclmdlGetNumOutputs, (void *)) \
-                                X(size_t, aclmdlGetInputSizeByIndex, (void *, size_t)) \
-                                    X(size_t, aclmdlGetOutputSizeByIndex, (void *, size_t)) X( \
-                                        int, aclmdlGetInputDataType, (const void *, size_t)) \
-                                        X(const char *, aclmdlGetOutputNameByIndex, \
-                                          (const void *, size_t)) X(int, aclmdlGetOutputDims, \
-                                                                    (const void *, size_t, \
-                                                                     void *)) \
-                                            X(void *, aclmdlCreateDataset, \
-                                              (void)) X(int, aclmdlDestroyDataset, (const void *)) \
-                                                X(int, aclmdlAddDatasetBuffer, (void *, void *)) \
-                                                    X(void *, aclCreateDataBuffer, \
-                                                      (void *, size_t)) \
-                                                        X(int, aclDestroyDataBuffer, \
-                                                          (const void *)) \
-                                                            X(int, aclmdlExecute, \
-                                                              (uint32_t, const void *, void *)) \
-                                                                X(int, aclmdlExecuteAsync, \
-                                                                  (uint32_t, const void *, void *, \
-                                                                   void *)) \
-                                                                    X(const char *, \
-                                                                      aclGetRecentErrMsg, (void))
+                        int, aclmdlLoadFromFile, (const char *, uint32_t *)) X(int, aclmdlUnload, \
+                                                                               (uint32_t)) \
+                        X(void *, aclmdlCreateDesc, (void)) X(int, aclmdlDestroyDesc, (void *)) X( \
+                            int, aclmdlGetDesc, \
+                            (void *, uint32_t)) X(size_t, aclmdlGetNumInputs, (void *)) \
+                            X(size_t, aclmdlGetNumOutputs, \
+                              (void *)) X(size_t, aclmdlGetInputSizeByIndex, (void *, size_t)) \
+                                X(size_t, aclmdlGetOutputSizeByIndex, (void *, size_t)) X( \
+                                    int, aclmdlGetInputDataType, (const void *, size_t)) \
+                                    X(const char *, aclmdlGetOutputNameByIndex, \
+                                      (const void *, size_t)) X(int, aclmdlGetOutputDims, \
+                                                                (const void *, size_t, void *)) \
+                                        X(void *, aclmdlCreateDataset, \
+                                          (void)) X(int, aclmdlDestroyDataset, (const void *)) \
+                                            X(int, aclmdlAddDatasetBuffer, (void *, void *)) \
+                                                X(void *, aclCreateDataBuffer, (void *, size_t)) \
+                                                    X(int, aclDestroyDataBuffer, (const void *)) \
+                                                        X(int, aclmdlExecute, \
+                                                          (uint32_t, const void *, void *)) \
+                                                            X(int, aclmdlExecuteAsync, \
+                                                              (uint32_t, const void *, void *, \
+                                                               void *)) \
+                                                                X(const char *, \
+                                                                  aclGetRecentErrMsg, (void))
 #define X(result, name, parameters) static result(*name) parameters;
 FUNCTIONS(X)
 #undef X

@@ -22,40 +22,38 @@ static void *stream;
     X(int, aclrtSetDevice, (int32_t)) \
     X(int, aclrtResetDevice, (int32_t)) \
     X(int, aclFinalize, (void)) \
-    X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, \
-                                           (void *)) X(int, aclrtSynchronizeStream, (void *)) \
-        X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) \
-            X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
-                int, aclrtLaunchHostFunc, \
-                (void *, void (*)(void *), void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \
-                X(int, aclmdlRICaptureEnd, (void *, void **)) X( \
-                    int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) \
-                    X(void *, aclCreateTensor, \
-                      (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, \
-                       const int64_t *, uint64_t, void *)) X(int, aclDestroyTensor, \
-                                                             (const void *)) \
-                        X(int, aclSetAclOpExecutorRepeatable, \
-                          (void *)) X(int, aclDestroyAclOpExecutor, (void *)) \
-                            X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
-                                int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
-                                X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
-                                    int, aclnnExpGetWorkspaceSize, \
-                                    (void *, void *, WS)) X(int, aclnnExp, PHASE) \
-                                    X(int, aclnnMulGetWorkspaceSize, \
-                                      (void *, void *, void *, WS)) X(int, aclnnMul, PHASE) \
-                                        X(int, aclnnMatmulGetWorkspaceSize, \
-                                          (void *, void *, void *, int8_t, \
-                                           WS)) X(int, aclnnMatmul, PHASE) \
-                                            X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
-                                              (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
-                                                X(int, aclnnEmbeddingGetWorkspaceSize, \
-                                                  (void *, void *, void *, WS)) \
-                                                    X(int, aclnnEmbedding, PHASE) \
-                                                        X(int, aclnnNonzeroGetWorkspaceSize, \
-                                                          (void *, void *, WS)) \
-                                                            X(int, aclnnNonzero, PHASE) \
-                                                                X(const char *, \
-                                                                  aclGetRecentErrMsg, (void))
+    X(int, aclrtCreateStream, (void **)) \
+    X(int, aclrtDestroyStream, (void *)) \
+    X(int, aclrtSynchronizeStream, (void *)) \
+    X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) X( \
+        int, aclrtMemcpy, \
+        (void *, size_t, const void *, size_t, int)) X(int, aclrtLaunchHostFunc, \
+                                                       (void *, void (*)(void *), void *)) \
+        X(int, aclmdlRICaptureBegin, (void *, int)) X(int, aclmdlRICaptureEnd, (void *, void **)) \
+            X(int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) \
+                X(void *, aclCreateTensor, \
+                  (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, \
+                   uint64_t, void *)) X(int, aclrtSetDeviceSatMode, \
+                                        (int)) X(int, aclDestroyTensor, (const void *)) \
+                    X(int, aclSetAclOpExecutorRepeatable, \
+                      (void *)) X(int, aclDestroyAclOpExecutor, (void *)) \
+                        X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
+                            int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
+                            X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
+                                int, aclnnExpGetWorkspaceSize, \
+                                (void *, void *, WS)) X(int, aclnnExp, PHASE) \
+                                X(int, aclnnMulGetWorkspaceSize, (void *, void *, void *, WS)) X( \
+                                    int, aclnnMul, PHASE) X(int, aclnnMatmulGetWorkspaceSize, \
+                                                            (void *, void *, void *, int8_t, WS)) \
+                                    X(int, aclnnMatmul, \
+                                      PHASE) X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
+                                               (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
+                                        X(int, aclnnEmbeddingGetWorkspaceSize, \
+                                          (void *, void *, void *, WS)) X(int, aclnnEmbedding, \
+                                                                          PHASE) \
+                                            X(int, aclnnNonzeroGetWorkspaceSize, \
+                                              (void *, void *, WS)) X(int, aclnnNonzero, PHASE) \
+                                                X(const char *, aclGetRecentErrMsg, (void))
 #define X(result, name, parameters) static result(*name) parameters;
 FUNCTIONS(X)
 #undef X
@@ -334,6 +332,37 @@ static void test_nz(void)
     test_rules_report(good, "FRACTAL_NZ: storage, conversion, products");
 }
 
+/* 300 by 300 in f16: an infinity, or on one product the largest number. */
+static void test_saturation(void)
+{
+    static const uint16_t x = 0x5cb0, expected[] = {0x7c00, 0x7bff, 0x7c00};
+    void *from = memory_of(&x, 2), *to = memory_of(&x, 2), *a, *c, *executor, *workspace = NULL;
+    uint64_t size = 0;
+    uint16_t y = 0;
+    bool good = true;
+
+    a = tensor_of(from, 1, 1, 1);
+    c = tensor_of(to, 1, 1, 1);
+    good = aclrtSetDeviceSatMode(0) == 207000;
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) setenv("BP_CANN_SOC", "Ascend910A", 1);
+        if (i == 2) good = good && !aclrtSetDeviceSatMode(1);
+        good = good && !aclnnMulGetWorkspaceSize(a, a, c, &size, &executor);
+        if (size && !workspace) aclrtMalloc(&workspace, size, 0);
+        good = good && !aclnnMul(workspace, size, executor, stream);
+        good = good && !aclrtSynchronizeStream(stream) && !aclrtMemcpy(&y, 2, to, 2, 2);
+        good = good && y == expected[i];
+    }
+    good = good && !aclrtSetDeviceSatMode(0);
+    unsetenv("BP_CANN_SOC");
+    aclDestroyTensor(a);
+    aclDestroyTensor(c);
+    if (workspace) aclrtFree(workspace);
+    aclrtFree(from);
+    aclrtFree(to);
+    test_rules_report(good, "the saturation of f16");
+}
+
 /* HF32 keeps 10 bits of the mantissa; some products have no bf16, or no exact products of f32. */
 static void test_products(void)
 {
@@ -427,6 +456,7 @@ int main(int argc, char **argv)
     test_late();
     test_capture();
     test_nz();
+    test_saturation();
     test_products();
     test_extents();
     test_failures();

@@ -34,7 +34,8 @@ static void test_runtime_report(bool good, const char *name)
     X(aclrtSetCurrentContext, (void *)) \
     X(aclrtGetCurrentContext, (void **)) \
     X(aclrtMalloc, (void **, size_t, int)) \
-    X(aclrtFree, (void *)) X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
+    X(aclrtFree, (void *)) \
+    X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
         X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
             aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
             X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
