@@ -25,6 +25,8 @@
  *   - The codes of a capture are known by their range only (107024 to 107031, 507903): see
  *     cann_code. The version that aclrtGetVersion returns is invented.
  *   - Synchronous copies do not wait for streams.
+ *   - aclrtResetDevice counts: it resets the device when it was called as often as aclrtSetDevice;
+ *     aclrtResetDeviceForce, not in version 7, resets it at once.
  *   - Only Ascend910A saturates f16, until aclrtSetDeviceSatMode(1).
  *   - After a failure of work, each call that needs the device returns its code until
  *     aclrtResetDevice. */

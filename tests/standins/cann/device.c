@@ -12,6 +12,7 @@ static int64_t options[2], saturation;
 int aclrtGetDeviceCount(uint32_t *out);
 int aclrtSetDevice(int32_t device);
 int aclrtResetDevice(int32_t device);
+int aclrtResetDeviceForce(int32_t device);
 int aclrtGetDevice(int32_t *out);
 int aclrtSynchronizeDevice(void);
 int aclrtDeviceCanAccessPeer(int32_t *out, int32_t device, int32_t peer);
@@ -77,20 +78,34 @@ CANN_API int aclrtSetDevice(int32_t device)
     return cann_leave(0);
 }
 
-/* Ends the default context, with all that belongs to it, when each set was reset. */
+/* Ends the default context, with all that belongs to it. */
+static void device_reset(int32_t device)
+{
+    struct cann_context *context = defaults[device];
+
+    set[device] = 0;
+    defaults[device] = NULL;
+    if (context) context_destroy(context);
+    cann_vendor.device[device].sticky = 0;
+}
+
+/* The last of as many calls as aclrtSetDevice had resets the device. */
 CANN_API int aclrtResetDevice(int32_t device)
 {
     int code = cann_enter("aclrtResetDevice");
-    struct cann_context *context;
 
     if (!code && !device_is(device)) code = RT_DEVICE_ID;
-    if (code) return cann_leave(code);
-    if (!set[device] || --set[device]) return cann_leave(0);
-    context = defaults[device];
-    defaults[device] = NULL;
-    context_destroy(context);
-    cann_vendor.device[device].sticky = 0;
-    return cann_leave(0);
+    if (!code && set[device] && !--set[device]) device_reset(device);
+    return cann_leave(code);
+}
+
+CANN_API int aclrtResetDeviceForce(int32_t device)
+{
+    int code = cann_enter("aclrtResetDeviceForce");
+
+    if (!code && !device_is(device)) code = RT_DEVICE_ID;
+    if (!code) device_reset(device);
+    return cann_leave(code);
 }
 
 CANN_API int aclrtGetDevice(int32_t *out)

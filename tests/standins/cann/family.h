@@ -19,11 +19,12 @@
     X(where) \
     X(masked_fill) \
     X(lerp) \
-    X(addc) X(prelu) X(copy) X(cast) X(fill) X(reduce_typed) X(reduce) X(reduce_bool) X(norm) \
-        X(prod) X(var) X(arg) X(cumsum) X(cumprod) X(permute) X(cat) X(stack) X(split) X(slice) \
-            X(expand) X(repeat) X(pad) X(flip) X(roll) X(triangle) X(arange) X(eye) X(select) \
-                X(gather) X(gather_nd) X(index_put) X(scatter) X(index_add) X(embedding) \
-                    X(embedding_grad) X(one_hot) X(nonzero) X(topk) X(sort) X(argsort) X(unique) \
+    X(addc) \
+    X(prelu) X(copy) X(cast) X(fill) X(reduce_typed) X(reduce) X(reduce_bool) X(norm) X(prod) \
+        X(var) X(arg) X(cumsum) X(cumprod) X(permute) X(cat) X(stack) X(split) X(slice) X(expand) \
+            X(repeat) X(pad) X(flip) X(roll) X(triangle) X(arange) X(eye) X(select) X(gather) \
+                X(gather_nd) X(index_put) X(scatter) X(index_add) X(embedding) X(embedding_grad) \
+                    X(one_hot) X(nonzero) X(topk) X(sort) X(argsort) X(unique) \
                         X(unique_consecutive) X(matmul) X(addmm) X(mv) X(dot) X(trans_weight) \
                             X(conv) X(conv_grad) X(max_pool_index) X(max_pool) X(avg_pool) \
                                 X(avg_pool_grad) X(adaptive_pool) X(softmax) X(softmax_grad) \

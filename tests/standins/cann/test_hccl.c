@@ -28,9 +28,9 @@ static int number, failed;
     X(aclrtResetDevice, (int32_t)) \
     X(aclrtMalloc, (void **, size_t, int)) \
     X(aclrtFree, (void *)) \
-    X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X(aclrtCreateStream, (void **)) \
-        X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X(HcclGetRootInfo, \
-                                                                              (void *)) \
+    X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+    X(aclrtCreateStream, (void **)) X(aclrtDestroyStream, (void *)) \
+        X(aclrtSynchronizeStream, (void *)) X(HcclGetRootInfo, (void *)) \
             X(HcclCommInitRootInfo, \
               (uint32_t, const void *, uint32_t, void **)) X(HcclCommDestroy, (void *)) \
                 X(HcclAllReduce, (void *, void *, uint64_t, int, int, void *, void *)) X( \

@@ -14,10 +14,11 @@
 #define FUNCTIONS(X) \
     X(int, aclInit, (const char *)) \
     X(int, aclrtSetDevice, (int32_t)) \
-    X(int, aclrtResetDevice, (int32_t)) X(int, aclrtMalloc, (void **, size_t, int)) X( \
-        int, aclrtFree, (void *)) X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
-        X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, (void *)) \
-            X(int, aclrtSynchronizeStream, (void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \
+    X(int, aclrtResetDevice, (int32_t)) \
+    X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) \
+        X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+            X(int, aclrtCreateStream, (void **)) X(int, aclrtDestroyStream, (void *)) X( \
+                int, aclrtSynchronizeStream, (void *)) X(int, aclmdlRICaptureBegin, (void *, int)) \
                 X(int, aclmdlRICaptureEnd, (void *, void **)) X( \
                     int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) \
                     X(int, aclmdlLoadFromMem, (const void *, size_t, uint32_t *)) X( \

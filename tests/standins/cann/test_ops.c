@@ -55,11 +55,11 @@ static void *library_symbol(const char *name)
     X(int, aclrtSynchronizeStream, (void *)) \
     X(int, aclrtMalloc, (void **, size_t, int)) \
     X(int, aclrtFree, (void *)) \
-    X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
-        void *, aclCreateTensor, \
-        (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, uint64_t, \
-         void *)) X(void *, aclCreateScalar, (void *, int)) X(void *, aclCreateIntArray, \
-                                                              (const int64_t *, uint64_t)) \
+    X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+    X(void *, aclCreateTensor, \
+      (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, uint64_t, \
+       void *)) X(void *, aclCreateScalar, (void *, int)) X(void *, aclCreateIntArray, \
+                                                            (const int64_t *, uint64_t)) \
         X(void *, aclCreateBoolArray, (const bool *, uint64_t)) X(void *, aclCreateTensorList, \
                                                                   (void *const *, uint64_t)) \
             X(int, aclDestroyTensor, (const void *)) X(int, aclDestroyScalar, (const void *)) \

@@ -25,29 +25,29 @@ static void *stream;
     X(int, aclrtCreateStream, (void **)) \
     X(int, aclrtDestroyStream, (void *)) \
     X(int, aclrtSynchronizeStream, (void *)) \
-    X(int, aclrtMalloc, (void **, size_t, int)) X(int, aclrtFree, (void *)) X( \
-        int, aclrtMemcpy, \
-        (void *, size_t, const void *, size_t, int)) X(int, aclrtLaunchHostFunc, \
-                                                       (void *, void (*)(void *), void *)) \
-        X(int, aclmdlRICaptureBegin, (void *, int)) X(int, aclmdlRICaptureEnd, (void *, void **)) \
-            X(int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) \
-                X(void *, aclCreateTensor, \
-                  (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, \
-                   uint64_t, void *)) X(int, aclrtSetDeviceSatMode, \
-                                        (int)) X(int, aclDestroyTensor, (const void *)) \
-                    X(int, aclSetAclOpExecutorRepeatable, \
-                      (void *)) X(int, aclDestroyAclOpExecutor, (void *)) \
-                        X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
-                            int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
-                            X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
-                                int, aclnnExpGetWorkspaceSize, \
-                                (void *, void *, WS)) X(int, aclnnExp, PHASE) \
-                                X(int, aclnnMulGetWorkspaceSize, (void *, void *, void *, WS)) X( \
-                                    int, aclnnMul, PHASE) X(int, aclnnMatmulGetWorkspaceSize, \
-                                                            (void *, void *, void *, int8_t, WS)) \
-                                    X(int, aclnnMatmul, \
-                                      PHASE) X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
-                                               (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
+    X(int, aclrtMalloc, (void **, size_t, int)) \
+    X(int, aclrtFree, (void *)) X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+        X(int, aclrtLaunchHostFunc, (void *, void (*)(void *), void *)) X( \
+            int, aclmdlRICaptureBegin, \
+            (void *, int)) X(int, aclmdlRICaptureEnd, \
+                             (void *, void **)) X(int, aclmdlRIExecuteAsync, (void *, void *)) \
+            X(int, aclmdlRIDestroy, (void *)) X(void *, aclCreateTensor, \
+                                                (const int64_t *, uint64_t, int, const int64_t *, \
+                                                 int64_t, int, const int64_t *, uint64_t, void *)) \
+                X(int, aclrtSetDeviceSatMode, (int)) X(int, aclDestroyTensor, (const void *)) X( \
+                    int, aclSetAclOpExecutorRepeatable, \
+                    (void *)) X(int, aclDestroyAclOpExecutor, (void *)) \
+                    X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
+                        int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
+                        X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
+                            int, aclnnExpGetWorkspaceSize, (void *, void *, WS)) X(int, aclnnExp, \
+                                                                                   PHASE) \
+                            X(int, aclnnMulGetWorkspaceSize, \
+                              (void *, void *, void *, WS)) X(int, aclnnMul, PHASE) \
+                                X(int, aclnnMatmulGetWorkspaceSize, \
+                                  (void *, void *, void *, int8_t, WS)) X(int, aclnnMatmul, PHASE) \
+                                    X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
+                                      (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
                                         X(int, aclnnEmbeddingGetWorkspaceSize, \
                                           (void *, void *, void *, WS)) X(int, aclnnEmbedding, \
                                                                           PHASE) \
@@ -265,6 +265,30 @@ static void test_late(void)
     test_rules_report(good, "freed memory and a bad index lose the device when the work runs");
 }
 
+/* The work of an operator writes into all of its workspace, and nothing behind it. */
+static void test_workspace(void)
+{
+    unsigned char bytes[2048] = {0};
+    void *executor, *memory = memory_of(bytes, sizeof bytes);
+    struct product p;
+    uint64_t size = 0;
+    bool good = product_init(&p) && !aclDestroyAclOpExecutor(p.executor);
+
+    good = good &&
+           !aclnnMatmulGetWorkspaceSize(p.tensor[0], p.tensor[1], p.tensor[2], 0, &size, &executor);
+    good = good && size > 0 && size < sizeof bytes && !aclnnMatmul(memory, size, executor, stream);
+    good = good && product_read(&p) && p.out[0] == 19;
+    good = good && !aclrtMemcpy(bytes, sizeof bytes, memory, sizeof bytes, 2);
+    for (size_t i = 0; i < sizeof bytes; i++) good = good && (bytes[i] != 0) == (i < size);
+    good = good &&
+           !aclnnMatmulGetWorkspaceSize(p.tensor[0], p.tensor[1], p.tensor[2], 0, &size, &executor);
+    good = good && aclnnMatmul(p.memory[2], 16, executor, stream) == 161002;
+    good = good && !aclDestroyAclOpExecutor(executor);
+    aclrtFree(memory);
+    product_finish(&p);
+    test_rules_report(good, "a workspace is written, all of it");
+}
+
 static void test_capture(void)
 {
     struct product p;
@@ -453,6 +477,7 @@ int main(int argc, char **argv)
     test_repeatable();
     test_misuses();
     test_views();
+    test_workspace();
     test_late();
     test_capture();
     test_nz();

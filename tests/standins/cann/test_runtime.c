@@ -35,9 +35,10 @@ static void test_runtime_report(bool good, const char *name)
     X(aclrtGetCurrentContext, (void **)) \
     X(aclrtMalloc, (void **, size_t, int)) \
     X(aclrtFree, (void *)) \
-    X(aclrtMallocHost, (void **, size_t)) X(aclrtFreeHost, (void *)) \
-        X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) X( \
-            aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
+    X(aclrtMallocHost, (void **, size_t)) \
+    X(aclrtFreeHost, (void *)) \
+    X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+        X(aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
             X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
                 aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
                 X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X( \
@@ -60,7 +61,8 @@ static void test_runtime_report(bool good, const char *name)
     X(aclmdlRICaptureEnd, (void *, void **)) \
     X(aclmdlRIExecuteAsync, (void *, void *)) \
     X(aclmdlRICaptureGetInfo, (void *, int *, void **)) \
-    X(aclmdlRIDestroy, (void *)) X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *))
+    X(aclmdlRIDestroy, (void *)) \
+    X(aclrtResetDeviceForce, (int32_t)) X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *))
 #define X(name, parameters) static int(*name) parameters;
 FUNCTIONS(X)
 LATER(X)
@@ -263,7 +265,10 @@ static void test_loss(void)
     good = good && aclrtSynchronizeStream(stream) == 507010 && aclrtSynchronizeDevice() == 507010;
     good = good && aclrtMemcpy(text, 8, memory, 8, 2) == 507010;
     good = good && !aclrtFree(memory) && !aclrtFreeHost(pinned) && !aclrtDestroyStream(stream);
-    good = good && !aclrtResetDevice(0) && !aclrtSetDevice(0) && !aclrtSynchronizeDevice();
+    good = good && !aclrtSetDevice(0) && !aclrtResetDevice(0); /* it was set twice */
+    good = good && aclrtSynchronizeDevice() == 507010 && !aclrtResetDeviceForce(0);
+    good = good && aclrtSynchronizeDevice() == 107002 && !aclrtSetDevice(0);
+    good = good && !aclrtSynchronizeDevice();
     test_runtime_report(good && !base_control("FAIL", NULL), "a lost device, until its reset");
 }
 
@@ -300,7 +305,7 @@ int main(int argc, char **argv)
     if (argc != 2) return 2;
     setenv("BP_STANDIN_DEVICES", "2", 1);
     setenv("BP_STANDIN_LOG", "/dev/null", 1);
-    test_runtime_report(functions_find(argv[1], "v7") == 7, "version 7 lacks seven functions");
+    test_runtime_report(functions_find(argv[1], "v7") == 8, "version 7 lacks eight functions");
     test_runtime_report(functions_find(argv[1], "v8") == 1, "version 8.1 lacks one");
     test_runtime_report(functions_find(argv[1], "v9") == 0, "version 9 has all");
     test_contexts();
