@@ -26,33 +26,32 @@ static void *stream;
     X(int, aclrtDestroyStream, (void *)) \
     X(int, aclrtSynchronizeStream, (void *)) \
     X(int, aclrtMalloc, (void **, size_t, int)) \
-    X(int, aclrtFree, (void *)) X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
-        X(int, aclrtLaunchHostFunc, (void *, void (*)(void *), void *)) X( \
-            int, aclmdlRICaptureBegin, \
-            (void *, int)) X(int, aclmdlRICaptureEnd, \
-                             (void *, void **)) X(int, aclmdlRIExecuteAsync, (void *, void *)) \
-            X(int, aclmdlRIDestroy, (void *)) X(void *, aclCreateTensor, \
-                                                (const int64_t *, uint64_t, int, const int64_t *, \
-                                                 int64_t, int, const int64_t *, uint64_t, void *)) \
-                X(int, aclrtSetDeviceSatMode, (int)) X(int, aclDestroyTensor, (const void *)) X( \
-                    int, aclSetAclOpExecutorRepeatable, \
-                    (void *)) X(int, aclDestroyAclOpExecutor, (void *)) \
-                    X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
-                        int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
-                        X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
-                            int, aclnnExpGetWorkspaceSize, (void *, void *, WS)) X(int, aclnnExp, \
-                                                                                   PHASE) \
-                            X(int, aclnnMulGetWorkspaceSize, \
-                              (void *, void *, void *, WS)) X(int, aclnnMul, PHASE) \
-                                X(int, aclnnMatmulGetWorkspaceSize, \
-                                  (void *, void *, void *, int8_t, WS)) X(int, aclnnMatmul, PHASE) \
-                                    X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
-                                      (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
-                                        X(int, aclnnEmbeddingGetWorkspaceSize, \
-                                          (void *, void *, void *, WS)) X(int, aclnnEmbedding, \
-                                                                          PHASE) \
-                                            X(int, aclnnNonzeroGetWorkspaceSize, \
-                                              (void *, void *, WS)) X(int, aclnnNonzero, PHASE) \
+    X(int, aclrtFree, (void *)) \
+    X(int, aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
+    X(int, aclrtLaunchHostFunc, (void *, void (*)(void *), void *)) X( \
+        int, aclmdlRICaptureBegin, (void *, int)) X(int, aclmdlRICaptureEnd, (void *, void **)) \
+        X(int, aclmdlRIExecuteAsync, (void *, void *)) X(int, aclmdlRIDestroy, (void *)) X( \
+            void *, aclCreateTensor, \
+            (const int64_t *, uint64_t, int, const int64_t *, int64_t, int, const int64_t *, \
+             uint64_t, void *)) X(int, aclrtSetDeviceSatMode, (int)) \
+            X(int, aclDestroyTensor, (const void *)) X(int, aclSetAclOpExecutorRepeatable, \
+                                                       (void *)) X(int, aclDestroyAclOpExecutor, \
+                                                                   (void *)) \
+                X(int, aclSetInputTensorAddr, (void *, size_t, void *, void *)) X( \
+                    int, aclSetOutputTensorAddr, (void *, size_t, void *, void *)) \
+                    X(int, aclGetViewShape, (const void *, int64_t **, uint64_t *)) X( \
+                        int, aclnnExpGetWorkspaceSize, \
+                        (void *, void *, WS)) X(int, aclnnExp, PHASE) \
+                        X(int, aclnnMulGetWorkspaceSize, \
+                          (void *, void *, void *, WS)) X(int, aclnnMul, PHASE) \
+                            X(int, aclnnMatmulGetWorkspaceSize, \
+                              (void *, void *, void *, int8_t, WS)) X(int, aclnnMatmul, PHASE) \
+                                X(int, aclnnTransMatmulWeightGetWorkspaceSize, \
+                                  (void *, WS)) X(int, aclnnTransMatmulWeight, PHASE) \
+                                    X(int, aclnnEmbeddingGetWorkspaceSize, \
+                                      (void *, void *, void *, WS)) X(int, aclnnEmbedding, PHASE) \
+                                        X(int, aclnnNonzeroGetWorkspaceSize, (void *, void *, WS)) \
+                                            X(int, aclnnNonzero, PHASE) \
                                                 X(const char *, aclGetRecentErrMsg, (void))
 #define X(result, name, parameters) static result(*name) parameters;
 FUNCTIONS(X)
@@ -269,7 +268,7 @@ static void test_late(void)
 static void test_workspace(void)
 {
     unsigned char bytes[2048] = {0};
-    void *executor, *memory = memory_of(bytes, sizeof bytes);
+    void *executor, *inside, *memory = memory_of(bytes, sizeof bytes);
     struct product p;
     uint64_t size = 0;
     bool good = product_init(&p) && !aclDestroyAclOpExecutor(p.executor);
@@ -280,10 +279,11 @@ static void test_workspace(void)
     good = good && product_read(&p) && p.out[0] == 19;
     good = good && !aclrtMemcpy(bytes, sizeof bytes, memory, sizeof bytes, 2);
     for (size_t i = 0; i < sizeof bytes; i++) good = good && (bytes[i] != 0) == (i < size);
+    inside = tensor_of(memory, 0, 2, 2); /* where the workspace is */
     good = good &&
-           !aclnnMatmulGetWorkspaceSize(p.tensor[0], p.tensor[1], p.tensor[2], 0, &size, &executor);
-    good = good && aclnnMatmul(p.memory[2], 16, executor, stream) == 161002;
-    good = good && !aclDestroyAclOpExecutor(executor);
+           !aclnnMatmulGetWorkspaceSize(p.tensor[0], p.tensor[1], inside, 0, &size, &executor);
+    good = good && aclnnMatmul(memory, size, executor, stream) == 161002;
+    good = good && !aclDestroyAclOpExecutor(executor) && !aclDestroyTensor(inside);
     aclrtFree(memory);
     product_finish(&p);
     test_rules_report(good, "a workspace is written, all of it");
