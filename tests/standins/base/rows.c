@@ -30,7 +30,9 @@ static sim_entry *rows_entry(enum portable_family family, int entry, enum portab
              portable_type_name(type));
     image = standin_compiled(name, &k);
     if (!image) return NULL;
-    return known[number][type] = image->entry[k];
+    found = image->entry[k];
+    known[number][type] = found;
+    return found;
 }
 
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
