@@ -146,6 +146,87 @@ static void test_dtypes(void)
     kit_forget();
 }
 
+/* Descriptors for all calls of dtype_call. */
+static void *i4, *i41, *i2, *b4, *f2, *f1, *pool, *spare;
+
+/* Call number n with tensors of 4 elements: d has one axis, s two, p four. Returns the code of the
+ * call; -1: there is no such call. The calls of eight dtypes stand first, then those of four. */
+static int dtype_call(int n, const void *d, const void *s, const void *p)
+{
+    static const int pads[4] = {0}, zero[2] = {0}, ends[2] = {2, 2}, steps[2] = {1, 1}, axis = 1;
+    const float one[4] = {1, 1, 1, 1};
+    void *h = handle;
+
+    switch (n) {
+    case 0: return cnnlFill_v3(h, CNNL_POINTER_HOST, one, d, z);
+    case 1: return cnnlPad(h, s, x, pads, one, s, z);
+    case 2: return cnnlFlip(h, &axis, 1, s, x, s, z);
+    case 3: return cnnlStridedSlice(h, s, x, zero, ends, steps, s, z);
+    case 4: return cnnlTri(h, 0, false, s, x, s, z);
+    case 5: return cnnlConcat(h, 1, 0, &d, (const void *[]){x}, room, 64, d, z);
+    case 6: return cnnlIndexSelect(h, 0, d, x, i4, y, d, z);
+    case 7: return cnnlGatherNd(h, d, x, i41, y, d, z);
+    case 8: return cnnlEmbeddingForward_v2(h, s, x, i2, y, -1, NULL, NULL, s, z);
+    case 9: return cnnlSelectV2(h, b4, y, d, x, d, x, room, 1024, d, z);
+    case 10: return cnnlIndexAdd(h, 0, d, x, i4, y, d, x, d, z);
+    case 11: return cnnlTopKTensor_v3(h, d, x, 4, 0, true, true, true, room, 1024, d, z, i4, spare);
+    case 12: return cnnlCumsum_v2(h, d, x, 0, true, true, 0, d, z, room, 1024);
+    case 13: return cnnlCumprod_v2(h, d, x, 0, false, false, d, z, room, 1024);
+    case 14: return cnnlIsNan(h, d, x, b4, z);
+    case 15: return cnnlPrelu(h, d, x, d, x, d, z);
+    case 16: return cnnlAddcmul(h, d, x, one, d, x, d, x, room, 1024, d, z);
+    case 17: return cnnlAddcdiv(h, d, x, one, d, x, d, x, room, 1024, d, z);
+    case 18: return cnnlLerp(h, d, x, d, x, d, x, room, 1024, d, z);
+    case 19: return cnnlTransform_v2(h, CNNL_POINTER_HOST, one, d, x, one, d, z);
+    case 20: return cnnlEmbeddingBackward(h, -1, false, i2, y, s, x, room, 1024, s, z);
+    case 21: return cnnlRmsNormForward(h, 1, s, x, s, NULL, NULL, 1, room, 1024, s, z, s, NULL);
+    case 22:
+        return cnnlLayerNormForward(h, s, x, 1, s, NULL, NULL, 1, room, 1024, s, z, f2, spare,
+                                    (float *)spare + 2);
+    case 23: return cnnlPoolingForward(h, pool, NULL, p, x, NULL, p, z, room, 1024);
+    case 24: return cnnlPoolingBackward(h, pool, NULL, p, NULL, p, x, p, x, NULL, p, z);
+    case 25: return cnnlBatchNormForwardInference(h, NULL, NULL, p, x, f1, y, y, y, y, 1, p, z);
+    default: return -1;
+    }
+}
+
+/* The same for calls of several shapes. */
+static void test_dtypes_of_shapes(void)
+{
+    int accepted = 0, expected = 10 * 8 + 4 * 4 + 12 * 3, four[4] = {1, 2, 2, 1};
+    void *made[6];
+
+    i4 = made[0] = desc_line(CNNL_INT32, 4);
+    i41 = made[1] = desc_new(CNNL_ARRAY, CNNL_INT32, 2, (int[]){4, 1});
+    i2 = made[2] = desc_line(CNNL_INT32, 2);
+    b4 = made[3] = desc_line(CNNL_BOOL, 4);
+    f2 = made[4] = desc_line(CNNL_FLOAT, 2);
+    f1 = made[5] = desc_line(CNNL_FLOAT, 1);
+    cnnlCreatePoolingDescriptor(&pool);
+    cnnlSetPooling2dDescriptor_v2(pool, CNNL_AVERAGE, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, false);
+    spare = kit_device_memory(NULL, 64);
+    cnrtMemset(x, 0, 64);
+    cnrtMemset(y, 0, 64); /* indices, conditions, and the statistics of batch norm */
+    for (int dtype = 1; dtype < CNNL_DTYPES; dtype++) {
+        if (dtype == 10) continue; /* no number of a dtype */
+        void *d = desc_line(dtype, 4), *s = desc_new(CNNL_ARRAY, dtype, 2, (int[]){2, 2});
+        void *p = desc_new(CNNL_NHWC, dtype, 4, four);
+        for (int n = 0, code = 0; code >= 0; n++) {
+            code = dtype_call(n, d, s, p);
+            accepted += !code;
+        }
+        cnnlDestroyTensorDescriptor(d);
+        cnnlDestroyTensorDescriptor(s);
+        cnnlDestroyTensorDescriptor(p);
+    }
+    kit_report(!cnrtQueueSync(queue) && accepted == expected, "%d dtypes of operators of %d",
+               accepted, expected);
+    kit_forget();
+    for (int i = 0; i < 6; i++) cnnlDestroyTensorDescriptor(made[i]);
+    cnnlDestroyPoolingDescriptor(pool);
+    cnrtFree(spare);
+}
+
 static void test_half(void)
 {
     uint16_t bits[2] = {0xc000, 0x3e00}, got[2] = {0}; /* -2 and 1.5 */
@@ -226,6 +307,7 @@ int main(void)
     test_descriptors();
     test_places();
     test_dtypes();
+    test_dtypes_of_shapes();
     test_half();
     test_cnnl_capture();
     test_bad_index();
