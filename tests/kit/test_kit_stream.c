@@ -182,11 +182,14 @@ static void a_mark_covers_earlier_launches(void)
     kit_fault_take(&s, gather);
     mark = kit_mark_make(&s);
     CHECK(mark.stream == 4 && mark.launched == 1, "the mark");
+    kit_fault_take(&s, gather);
+    CHECK(kit_fault_report(&direct, &s, words, mark.launched, NULL) == BP_OK, "there is no fault");
+    CHECK(kit_fault_is_possible(&s), "the second launch of the row is covered");
     kit_fault_take(&s, scatter);
     words[1] = 9;
-    CHECK(kit_fault_report(&direct, &s, words, mark.launched, NULL) == BP_OK, "a later fault");
+    CHECK(kit_fault_report(&direct, &s, words, 2, NULL) == BP_OK, "a later fault");
     CHECK(kit_fault_is_possible(&s) && words[1] == 9, "the later fault is lost");
-    CHECK(kit_fault_report(&direct, &s, words, 2, NULL) == BP_ERR_FAULT, "no fault");
+    CHECK(kit_fault_report(&direct, &s, words, 3, NULL) == BP_ERR_FAULT, "no fault");
     kit_expect("dev:3: kernel scatter found bad values in its inputs (code 9); what it wrote is "
                "undefined");
     CHECK(!kit_fault_is_possible(&s), "a fault is possible");
