@@ -632,7 +632,7 @@ static void fail_to_join(uint32_t rank, uint32_t size, void *id)
     }
     if (strstr(doomed, "Rank:")) setenv("BP_SIM_CCL_WAITS", "1", 1);
     r = rank_join("sim:0", rank, size, id);
-    word = !strcmp(doomed, "off") ? (rank ? "NCCL cannot be opened" : "no library")
+    word = !strcmp(doomed, "off") ? (rank ? "BP_SIM_NCCL is off" : "no library")
            : strstr(doomed, "Version") && !rank ? "no library" : "answers ";
     CHECK(strcmp(algorithm_of(&r), "native") && strstr(algorithm_of(&r), word), "%s: %s", doomed,
           algorithm_of(&r));
