@@ -24,46 +24,51 @@ static void test_runtime_report(bool good, const char *name)
 
 /* The functions, with types of our own. */
 #define FUNCTIONS(X) \
-    X(aclInit, (const char *)) \
-    X(aclFinalize, (void)) \
-    X(aclrtSetDevice, (int32_t)) \
-    X(aclrtResetDevice, (int32_t)) \
-    X(aclrtGetDeviceCount, (uint32_t *)) \
-    X(aclrtCreateContext, (void **, int32_t)) \
-    X(aclrtDestroyContext, (void *)) \
-    X(aclrtSetCurrentContext, (void *)) \
-    X(aclrtGetCurrentContext, (void **)) \
-    X(aclrtMalloc, (void **, size_t, int)) \
-    X(aclrtFree, (void *)) \
-    X(aclrtMallocHost, (void **, size_t)) \
-    X(aclrtFreeHost, (void *)) \
-    X(aclrtMemcpy, (void *, size_t, const void *, size_t, int)) \
-        X(aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *)) \
-            X(aclrtMemset, (void *, size_t, int32_t, size_t)) X( \
-                aclrtGetMemInfo, (int, size_t *, size_t *)) X(aclrtCreateStream, (void **)) \
-                X(aclrtDestroyStream, (void *)) X(aclrtSynchronizeStream, (void *)) X( \
-                    aclrtSynchronizeStreamWithTimeout, (void *, int32_t)) \
-                    X(aclrtStreamQuery, (void *, int *)) X(aclrtStreamWaitEvent, (void *, void *)) \
-                        X(aclrtCreateEventWithFlag, (void **, uint32_t)) \
-                            X(aclrtDestroyEvent, (void *)) X(aclrtRecordEvent, (void *, void *)) \
-                                X(aclrtQueryEvent, (void *, int *)) X(aclrtQueryEventStatus, \
-                                                                      (void *, int *)) \
-                                    X(aclrtSynchronizeEvent, (void *)) \
-                                        X(aclrtEventElapsedTime, (float *, void *, void *)) \
-                                            X(aclrtSynchronizeDevice, (void)) \
-                                                X(aclrtLaunchCallback, \
-                                                  (void (*)(void *), void *, int, void *)) \
-                                                    X(aclrtSubscribeReport, (uint64_t, void *)) \
-                                                        X(aclrtProcessReport, (int32_t))
+    X(aclrtSynchronizeStreamWithTimeout, (void *, int32_t), (NULL, 0)) \
+    X(aclrtGetMemInfo, (int, size_t *, size_t *), (0, NULL, NULL)) \
+    X(aclInit, (const char *), (NULL)) \
+    X(aclFinalize, (void), ()) \
+    X(aclrtSetDevice, (int32_t), (0)) \
+    X(aclrtResetDevice, (int32_t), (0)) \
+    X(aclrtGetDeviceCount, (uint32_t *), (NULL)) \
+    X(aclrtCreateContext, (void **, int32_t), (NULL, 0)) \
+    X(aclrtDestroyContext, (void *), (NULL)) \
+    X(aclrtSetCurrentContext, (void *), (NULL)) \
+    X(aclrtGetCurrentContext, (void **), (NULL)) \
+    X(aclrtMalloc, (void **, size_t, int), (NULL, 0, 0)) \
+    X(aclrtFree, (void *), (NULL)) \
+    X(aclrtMallocHost, (void **, size_t), (NULL, 0)) \
+    X(aclrtFreeHost, (void *), (NULL)) \
+    X(aclrtMemcpy, (void *, size_t, const void *, size_t, int), (NULL, 0, NULL, 0, 0)) \
+    X(aclrtMemcpyAsync, (void *, size_t, const void *, size_t, int, void *), \
+      (NULL, 0, NULL, 0, 0, NULL)) \
+    X(aclrtMemset, (void *, size_t, int32_t, size_t), (NULL, 0, 0, 0)) \
+    X(aclrtCreateStream, (void **), (NULL)) \
+    X(aclrtDestroyStream, (void *), (NULL)) \
+    X(aclrtSynchronizeStream, (void *), (NULL)) \
+    X(aclrtStreamQuery, (void *, int *), (NULL, NULL)) \
+    X(aclrtStreamWaitEvent, (void *, void *), (NULL, NULL)) \
+    X(aclrtCreateEventWithFlag, (void **, uint32_t), (NULL, 0)) \
+    X(aclrtDestroyEvent, (void *), (NULL)) \
+    X(aclrtRecordEvent, (void *, void *), (NULL, NULL)) \
+    X(aclrtQueryEvent, (void *, int *), (NULL, NULL)) \
+    X(aclrtQueryEventStatus, (void *, int *), (NULL, NULL)) \
+    X(aclrtSynchronizeEvent, (void *), (NULL)) \
+    X(aclrtEventElapsedTime, (float *, void *, void *), (NULL, NULL, NULL)) \
+    X(aclrtSynchronizeDevice, (void), ()) \
+    X(aclrtLaunchCallback, (void (*)(void *), void *, int, void *), (NULL, NULL, 0, NULL)) \
+    X(aclrtSubscribeReport, (uint64_t, void *), (0, NULL)) \
+    X(aclrtProcessReport, (int32_t), (0))
 #define LATER(X) \
-    X(aclrtCreateEventExWithFlag, (void **, uint32_t)) \
-    X(aclmdlRICaptureBegin, (void *, int)) \
-    X(aclmdlRICaptureEnd, (void *, void **)) \
-    X(aclmdlRIExecuteAsync, (void *, void *)) \
-    X(aclmdlRICaptureGetInfo, (void *, int *, void **)) \
-    X(aclmdlRIDestroy, (void *)) \
-    X(aclrtResetDeviceForce, (int32_t)) X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *))
-#define X(name, parameters) static int(*name) parameters;
+    X(aclrtCreateEventExWithFlag, (void **, uint32_t), (NULL, 0)) \
+    X(aclmdlRICaptureBegin, (void *, int), (NULL, 0)) \
+    X(aclmdlRICaptureEnd, (void *, void **), (NULL, NULL)) \
+    X(aclmdlRIExecuteAsync, (void *, void *), (NULL, NULL)) \
+    X(aclmdlRICaptureGetInfo, (void *, int *, void **), (NULL, NULL, NULL)) \
+    X(aclmdlRIDestroy, (void *), (NULL)) \
+    X(aclrtResetDeviceForce, (int32_t), (0)) \
+    X(aclrtLaunchHostFunc, (void *, void (*)(void *), void *), (NULL, NULL, NULL))
+#define X(name, parameters, arguments) static int(*name) parameters;
 FUNCTIONS(X)
 LATER(X)
 #undef X
@@ -79,7 +84,7 @@ static int functions_find(const char *folder, const char *version)
     library = dlopen(path, RTLD_NOW);
     if (!library) printf("# %s\n", dlerror());
     if (!library) return 1000;
-#define X(name, parameters) \
+#define X(name, parameters, arguments) \
     *(void **)(void *)&name = dlsym(library, #name); \
     missing += !name;
     FUNCTIONS(X)
@@ -152,6 +157,25 @@ static void test_memory(void)
     good = good && aclrtMemcpy(back, 64, memory, 4, 2) == 107000; /* freed */
     test_runtime_report(good && base_misuses() == before + 5 && !aclrtFree(other),
                         "memory: sizes, places, directions; a wrong place is a misuse");
+}
+
+/* Each call fails on demand with the code of the setting, before it looks at its arguments. */
+static void test_each_fails(void)
+{
+    bool good = true;
+    char fault[128];
+
+#define X(name, parameters, arguments) \
+    snprintf(fault, sizeof fault, "%s:1:%d", #name, 123456); \
+    base_control("FAIL", fault); \
+    if (name arguments != 123456) { \
+        printf("# %s does not fail\n", #name); \
+        good = false; \
+    }
+    FUNCTIONS(X)
+    LATER(X)
+#undef X
+    test_runtime_report(good && !base_control("FAIL", NULL), "each call can fail on demand");
 }
 
 static atomic_int gate;
@@ -308,6 +332,7 @@ int main(int argc, char **argv)
     test_runtime_report(functions_find(argv[1], "v7") == 8, "version 7 lacks eight functions");
     test_runtime_report(functions_find(argv[1], "v8") == 1, "version 8.1 lacks one");
     test_runtime_report(functions_find(argv[1], "v9") == 0, "version 9 has all");
+    test_each_fails();
     test_contexts();
     test_memory();
     test_copies();
