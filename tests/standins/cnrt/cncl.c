@@ -177,7 +177,7 @@ static int cncl_call(const char *name, void *handle, void *queue, const struct c
     int code = cnrt_enter_device(name, &device);
     struct cncl_comm *comm = cncl_comm(handle, &code);
 
-    if (!comm) return base_leave(code);
+    if (!comm) return base_leave(code < CNRT_INIT ? code : CNCL_RUNTIME);
     if (comm->device != device)
         code = base_misuse(CNCL_RUNTIME, "%s: the communicator is not of the thread's device",
                            name);

@@ -69,3 +69,9 @@ void kit_read(void *queue, void *out, void *memory, size_t size)
 {
     if (cnrtQueueSync(queue) || cnrtMemcpy(out, memory, size, CNRT_DEVICE_TO_HOST)) abort();
 }
+
+void kit_write(void *queue, void *memory, const void *bytes, size_t size)
+{
+    if (cnrtQueueSync(queue) || cnrtMemcpy(memory, (void *)bytes, size, CNRT_HOST_TO_DEVICE))
+        abort();
+}

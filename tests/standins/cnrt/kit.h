@@ -18,7 +18,8 @@ void kit_forget(void); /* the misuses so far were expected */
  * device. */
 void *kit_device_memory(const void *bytes, size_t size);
 void *kit_queue(void);
-/* Copies device memory to the host after the queue's work. */
+/* Copies device memory to the host, or from it, after the queue's work. */
+void kit_write(void *queue, void *memory, const void *bytes, size_t size);
 void kit_read(void *queue, void *out, void *memory, size_t size);
 
 #endif

@@ -80,6 +80,14 @@ int cnrtQueueQuery(void *queue)
     return cnrt_leave(code);
 }
 
+/* Refuses a notifier that was never placed: the real library's result is not known. */
+static int notifier_is_placed(struct base_event *notifier)
+{
+    return base_event_was_recorded(notifier)
+               ? 0
+               : base_refuse(CNRT_ARGS, "the notifier was never placed in a queue");
+}
+
 int cnrtQueueWaitNotifier(void *notifier, void *queue, unsigned flag)
 {
     struct base_device *device;
@@ -90,6 +98,7 @@ int cnrtQueueWaitNotifier(void *notifier, void *queue, unsigned flag)
     if (!code && flag) code = base_refuse(CNRT_ARGS, "flag %u is not known", flag);
     notifier_of(notifier, device, &code);
     if (!code) cnrt_queue(queue, device, &code);
+    if (!code) code = notifier_is_placed(notifier);
     if (!code) code = base_stream_wait_event(queue, notifier);
     return cnrt_leave(code);
 }
@@ -163,14 +172,6 @@ int cnrtPlaceNotifier(void *notifier, void *queue)
     if (!code) cnrt_queue(queue, device, &code);
     if (!code) code = base_event_record(notifier, queue);
     return cnrt_leave(code);
-}
-
-/* Refuses a notifier that was never placed: the real library's result is not known. */
-static int notifier_is_placed(struct base_event *notifier)
-{
-    return base_event_was_recorded(notifier)
-               ? 0
-               : base_refuse(CNRT_ARGS, "the notifier was never placed in a queue");
 }
 
 int cnrtQueryNotifier(void *notifier)

@@ -14,11 +14,12 @@ enum {
     LARGE = 50000
 };
 
-/* The ranks of this process: a device, a queue, and buffers of each. */
+/* The ranks of this process: a device, a queue, and buffers of each. The last device has no
+ * rank. */
 static struct {
     void *comm, *queue;
     float *a, *b;
-} at[N];
+} at[N + 1];
 static struct cncl_clique_id used;
 
 static void ranks_start(void)
@@ -28,9 +29,9 @@ static void ranks_start(void)
 
     kit_report(!cnclGetCliqueId(&used), "an id");
     kit_report(!cnclInitComms(comms, N, devices, ranks, N, &used), "three ranks in one process");
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i <= N; i++) {
         cnrtSetDevice(i);
-        at[i].comm = comms[i];
+        at[i].comm = i < N ? comms[i] : NULL;
         at[i].queue = kit_queue();
         at[i].a = kit_device_memory(NULL, LARGE * sizeof(float));
         at[i].b = kit_device_memory(NULL, LARGE * sizeof(float));
@@ -128,7 +129,7 @@ static void test_group(void)
     kit_report(kit_misused(cnclGroupEnd(), CNCL_ARGUMENTS), "the end of no group is refused");
 }
 
-static void test_cncl_capture(void)
+static void test_replay(void)
 {
     void *topo[N] = {NULL}, *entity[N] = {NULL};
     bool good = true;
@@ -242,6 +243,25 @@ static void test_abort(void)
                "an abort ends a call that waits");
 }
 
+/* A communicator on a device that is lost. */
+static void test_lost(void)
+{
+    struct cncl_clique_id id;
+    void *comm = NULL, *q = at[N].queue, *a = at[N].a;
+
+    cnrtSetDevice(N);
+    cnclGetCliqueId(&id);
+    base_control("FAIL", "cnclAllReduce:1:7,work:1:100132");
+    kit_report(!cnclInitComms(&comm, 1, (int[]){N}, (int[]){0}, 1, &id) &&
+                   cnclAllReduce(a, a, 4, CNCL_FLOAT, 0, comm, q) == CNCL_ARGUMENTS &&
+                   !cnclAllReduce(a, a, 4, CNCL_FLOAT, 0, comm, q) &&
+                   cnrtQueueSync(q) == CNRT_KERNEL_TRAP &&
+                   cnclAllReduce(a, a, 4, CNCL_FLOAT, 0, comm, q) == CNCL_RUNTIME &&
+                   !cnclFreeComm(comm),
+               "a device that is lost");
+    base_control("FAIL", "");
+}
+
 /* Rank 1 of a clique of two processes. */
 static int other_process(const struct cncl_clique_id *id)
 {
@@ -295,7 +315,7 @@ int main(int argc, char **argv)
     struct cncl_clique_id id;
     void *comms[N];
 
-    setenv("BP_STANDIN_DEVICES", "3", 1);
+    setenv("BP_STANDIN_DEVICES", "4", 1);
     setenv("BP_STANDIN_LOG", "/dev/null", 1); /* the misuses of these tests */
     for (size_t i = 0; argc > 1 && i < sizeof id; i++) {
         char digits[3] = {argv[1][2 * i], argv[1][2 * i + 1], 0};
@@ -306,14 +326,15 @@ int main(int argc, char **argv)
     ranks_start();
     test_collectives();
     test_group();
-    test_cncl_capture();
+    test_replay();
     test_refusals();
     test_init_refusals();
     test_errors();
     test_abort();
     for (int i = 0; i < N; i++) comms[i] = at[i].comm;
     kit_report(!cnclDestroyComms(comms, N), "all ranks end together");
-    for (int i = 0; i < N; i++) {
+    test_lost();
+    for (int i = 0; i <= N; i++) {
         cnrtSetDevice(i);
         cnrtQueueDestroy(at[i].queue);
         cnrtFree(at[i].a);

@@ -130,6 +130,7 @@ static void test_dtypes(void)
         cnnlMaximum, cnnlMinimum, cnnlFloorMod, cnnlSquaredDifference, cnnlFloorModTrunc};
     int accepted = 0, expected = 4 * 4 + 5 * 3 + 3 * 8 + 4 * 4 + 3, n = 4;
 
+    cnrtQueueSync(queue);
     cnrtMemset(x, 0, 64);
     cnrtMemset(y, 1, 64);
     for (int dtype = 1; dtype < CNNL_DTYPES; dtype++) {
@@ -232,7 +233,7 @@ static void test_half(void)
     uint16_t bits[2] = {0xc000, 0x3e00}, got[2] = {0}; /* -2 and 1.5 */
     void *d = desc_line(CNNL_HALF, 2), *b = desc_line(CNNL_BFLOAT16, 2);
 
-    cnrtMemcpy(x, bits, sizeof bits, CNRT_HOST_TO_DEVICE);
+    kit_write(queue, x, bits, sizeof bits);
     kit_report(!cnnlSquare(handle, d, x, d, y), "half");
     kit_read(queue, got, y, sizeof got);
     kit_report(got[0] == 0x4400 && got[1] == 0x4080, "4 and 2.25");
@@ -247,7 +248,7 @@ static void test_half(void)
     cnnlDestroyTensorDescriptor(b);
 }
 
-static void test_cnnl_capture(void)
+static void test_replay(void)
 {
     float values[2] = {-2, 3}, got[2] = {0};
     void *d = desc_line(CNNL_FLOAT, 2), *one = desc_line(CNNL_FLOAT, 1), *topo = NULL;
@@ -255,7 +256,7 @@ static void test_cnnl_capture(void)
     size_t need = 0;
     bool good;
 
-    cnrtMemcpy(x, values, sizeof values, CNRT_HOST_TO_DEVICE);
+    kit_write(queue, x, values, sizeof values);
     cnnlGetConcatWorkspaceSize(handle, 2, &need);
     good = !cnrtQueueBeginCapture(queue, CNRT_CAPTURE_GLOBAL) && !cnnlSquare(handle, d, x, d, x) &&
            !cnnlConcat(handle, 2, 0, (const void *[]){one, one},
@@ -281,7 +282,7 @@ static void test_bad_index(void)
     base_control("FAIL", "cnnlAbs:1:5");
     kit_report(cnnlAbs(handle, d, x, d, y) == CNNL_ARCH_MISMATCH, "a call fails on demand");
     base_control("FAIL", "");
-    cnrtMemcpy(y, picks, sizeof picks, CNRT_HOST_TO_DEVICE);
+    kit_write(queue, y, picks, sizeof picks);
     kit_report(!cnnlIndexSelect(handle, 0, d, x, i, y, to, z) &&
                    kit_misused(cnrtQueueSync(queue), CNRT_KERNEL_TRAP) &&
                    cnnlAbs(handle, d, x, d, y) == CNNL_EXECUTION_FAILED,
@@ -309,7 +310,7 @@ int main(void)
     test_dtypes();
     test_dtypes_of_shapes();
     test_half();
-    test_cnnl_capture();
+    test_replay();
     test_bad_index();
     cnrtFree(x);
     cnrtFree(y);

@@ -161,7 +161,8 @@ static void test_notifiers(void)
     good = !cnrtNotifierCreate(&a) && !cnrtNotifierCreateWithFlags(&b, CNRT_NOTIFIER_DEFAULT) &&
            !cnrtNotifierCreateWithFlags(&timeless, CNRT_NOTIFIER_NO_TIME) &&
            cnrtNotifierCreateWithFlags(&timeless, 1) == CNRT_ARGS;
-    kit_report(good && cnrtQueryNotifier(a) == CNRT_ARGS && cnrtWaitNotifier(a) == CNRT_ARGS,
+    kit_report(good && cnrtQueryNotifier(a) == CNRT_ARGS && cnrtWaitNotifier(a) == CNRT_ARGS &&
+                   cnrtQueueWaitNotifier(a, queue, 0) == CNRT_ARGS,
                "a notifier that was not placed is refused");
     gate = 0;
     good = !cnrtPlaceNotifier(a, queue) && !cnrtInvokeHostFunc(queue, gate_wait, &calls) &&
