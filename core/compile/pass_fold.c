@@ -3,6 +3,7 @@
  * program's device. */
 #include "passes.h"
 #include "../call/kernel_layout.h"
+#include "../plugin/engine_rows.h"
 #include "folded.h"
 
 #include <backplane/ops.h>
@@ -124,6 +125,20 @@ static bool is_conversion(const struct bp_ir *ir, const struct bp_node *node)
            !ir->value[bp_ir_same(ir, node->in[0])].type->view.layout;
 }
 
+/* Whether the engine of a device without kernels knows the operator. It gets such nodes in a group,
+ * and its compiler computes what is constant; here each node would be compiled on its own. */
+static bool is_for_engine(const struct bp_ir *ir, const struct bp_node *node)
+{
+    const struct bp_kernel **row;
+    uint32_t n;
+
+    if (!ir->device->entry->graph_only) return false;
+    row = bp_select_rows(ir->device, node->row, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (bp_engine_call_is(row[i])) return true;
+    return false;
+}
+
 /* Conversions are folded whatever padding they add. */
 static bool may_fold(const struct folding *f, const struct bp_node *node)
 {
@@ -132,6 +147,7 @@ static bool may_fold(const struct folding *f, const struct bp_node *node)
     uint64_t in = 0, out = 0;
 
     if (!bp_ir_is_pure(node) || node->kernel) return false;
+    if (is_for_engine(ir, node)) return false;
     if (!converts && (f->only_conversions || bp_ir_has_layouts(ir, node))) return false;
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] == BP_NO_VALUE) continue;

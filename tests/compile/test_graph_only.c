@@ -439,6 +439,34 @@ Test(graph_only, programs_with_a_copy)
     expect_program("", true, "(copy) graphonly_engine");
 }
 
+/* The engine gets nodes of constants with the others: no call is compiled for them. */
+Test(graph_only, constants_are_left_to_the_engine)
+{
+    struct graph_only g = graph_only_open("", true);
+    struct bp_tensor *w = floats_of(&g, 3, F32(-1, 2, 3)), *x = floats_of(&g, 3, F32(1, 1, 1));
+    struct bp_tensor *value[3] = {NULL}, *y = NULL;
+    struct bp_program *program;
+    struct bp_graph *graph;
+
+    OK(bp_tensor_freeze(w));
+    OK(bp_graph_create(g.f.core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(3), &value[0]));
+    OK(bp_op_relu(bp_graph_scope(graph), w, &value[1]));
+    OK(bp_op_add(bp_graph_scope(graph), value[0], value[1], &value[2]));
+    OK(bp_graph_output(graph, value[2], "y"));
+    OK(bp_program_create(graph, g.f.device, &program));
+    OK(bp_program_compile(program));
+    cr_expect_eq(compiles_of(&g), 1);
+    OK(bp_program_run(program, g.f.stream, &x, 1, &y, 1));
+    expect_floats(&g, y, 3, F32(1, 3, 4));
+    bp_program_destroy(program);
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(value[i]);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(x);
+    bp_graph_destroy(graph);
+    graph_only_close(&g);
+}
+
 /* ---- the flag ---- */
 
 Test(graph_only, the_flag_needs_an_engine)

@@ -401,6 +401,7 @@ PASSES = [
      "return BP_OK;", "graph_only"),
     ("GRAPH_ONLY needs no engine", "core/runtime/open.c", "if (!(p->flags & BP_DEVICE_GRAPH_ONLY) != !entry->graph_only)", "if (0)", "graph_only"),
     ("the engine's reason is lost", "core/call/select.c", "        if (!why && bp_engine_call_is(row[i])) why = bp_engine_call_refusal();\n", "", "graph_only"),
+    ("constants of engines are calls", FOLD, "if (bp_engine_call_is(row[i])) return true;", "if (bp_engine_call_is(row[i])) return false;", "graph_only"),
     ("empty calls need an engine", CALL, "    if (call_is_empty(prep)) return BP_OK; /* without a plan */\n", "", "graph_only"),
     ("engines get calls that update an input", CALL_ROWS, "!op->updates && ", "", "graph_only"),
     ("a call of another device ends the schedule", OTHER, "if (!device->is_inline || !device->host_visible) return false;", "if (step->fallback) return false;",
