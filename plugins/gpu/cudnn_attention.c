@@ -153,20 +153,8 @@ static enum bp_status attention_enqueue(const struct attention_plan *p, struct g
 {
     static const int64_t id[OPERANDS] = {Q, K, V, Y, SCALE};
     void *const operand[OPERANDS] = {at[Q], at[K], at[V], at[Y], (void *)&p->scale};
-    const char *function;
-    enum bp_status status;
-    void *handle;
-    int code;
 
-    pthread_mutex_lock(&stream->kit.lock);
-    status = gpu_vendor_handle(stream, &gpu_cudnn, &handle);
-    if (status == BP_OK) {
-        code = cudnn_graph_execute(p->device, p->graph, handle, OPERANDS, id, operand, workspace,
-                                   &function);
-        status = gpu_vendor_check(p->device, &gpu_cudnn, function, code);
-    }
-    pthread_mutex_unlock(&stream->kit.lock);
-    return status;
+    return cudnn_graph_enqueue(p->device, p->graph, stream, OPERANDS, id, operand, workspace);
 }
 
 /* Operands at other addresses than multiples of 16 are copied. */

@@ -66,3 +66,22 @@ void cudnn_forget(struct gpu_device *device)
 
     while ((kept = kit_cache_empty(&device->graphs)) != NULL) cudnn_kept_destroy(device, kept);
 }
+
+enum bp_status cudnn_graph_enqueue(const struct gpu_device *device, const struct cudnn_graph *graph,
+                                   struct gpu_stream *stream, int n, const int64_t *id,
+                                   void *const *at, void *workspace)
+{
+    const char *function;
+    enum bp_status status;
+    void *handle;
+    int code;
+
+    pthread_mutex_lock(&stream->kit.lock);
+    status = gpu_vendor_handle(stream, &gpu_cudnn, &handle);
+    if (status == BP_OK) {
+        code = cudnn_graph_execute(device, graph, handle, n, id, at, workspace, &function);
+        status = gpu_vendor_check(device, &gpu_cudnn, function, code);
+    }
+    pthread_mutex_unlock(&stream->kit.lock);
+    return status;
+}

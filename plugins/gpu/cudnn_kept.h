@@ -20,4 +20,9 @@ void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *gra
 /* The device is about to be closed: destroys all graphs in its cache. */
 void cudnn_forget(struct gpu_device *device);
 
+/* Enqueues a graph in a stream, with the addresses of n tensors. */
+enum bp_status cudnn_graph_enqueue(const struct gpu_device *device, const struct cudnn_graph *graph,
+                                   struct gpu_stream *stream, int n, const int64_t *id,
+                                   void *const *at, void *workspace);
+
 #endif

@@ -154,25 +154,14 @@ static enum bp_status norm_enqueue(const struct norm_plan *p, struct gpu_stream 
 {
     int64_t id[OPERANDS];
     void *operand[OPERANDS];
-    const char *function;
-    enum bp_status status;
-    void *handle;
-    int n = 0, code;
+    int n = 0;
 
     for (int i = 0; i < OPERANDS; i++) {
         if (!norm_has(&p->key, i)) continue;
         id[n] = i;
         operand[n++] = i == EPSILON ? (void *)&p->epsilon : at[i].data;
     }
-    pthread_mutex_lock(&stream->kit.lock);
-    status = gpu_vendor_handle(stream, &gpu_cudnn, &handle);
-    if (status == BP_OK) {
-        code = cudnn_graph_execute(p->device, p->graph, handle, n, id, operand, workspace,
-                                   &function);
-        status = gpu_vendor_check(p->device, &gpu_cudnn, function, code);
-    }
-    pthread_mutex_unlock(&stream->kit.lock);
-    return status;
+    return cudnn_graph_enqueue(p->device, p->graph, stream, n, id, operand, workspace);
 }
 
 /* Operands at other addresses than multiples of 16 are copied. */
