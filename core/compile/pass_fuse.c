@@ -82,13 +82,13 @@ static bool is_truth(const struct bp_ir *ir, uint32_t value)
     return ir->value[value].type->view.dtype == BP_BOOL;
 }
 
-/* Whether a value is a truth value, or else a float that a kernel of `fused` computes. */
+/* Whether a value is a truth value, or else of a dtype that a kernel of `fused` computes, a
+ * float. */
 static bool is_value(const struct bp_ir *ir, uint32_t value, bool truth)
 {
     uint32_t dtype = ir->value[value].type->view.dtype;
 
     if (truth) return dtype == BP_BOOL;
-    if (!(BP_MASK_FLOAT >> dtype & 1)) return false;
     return bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype);
 }
 

@@ -153,7 +153,7 @@ PASSES = [
     ("small products are worth it", PRODUCT, ">= PRODUCT_LEAST;", ">= 1;", "product"),
     # Groups of elementwise nodes.
     ("pinned calls are fused", FUSE, "if (!m || node->kernel || node->n_in", "if (!m || node->n_in", "fuse"),
-    ("integers are fused", FUSE, "    if (!(BP_MASK_FLOAT >> dtype & 1)) return false;\n", "", "fuse"),
+    ("integers are fused", FUSE, "    return bp_select_has_dtype(ir->device, &bp_opdef[BP_ROW_fused], dtype);", "    return true;", "fuse"),
     ("operands of a group may be updated", FUSE, "        if (!bp_ir_is_stable(ir, x)) return false;\n",
      "", "fuse"),
     ("other readers may stand before a group", FUSE, "f->order[reader] < place)", "f->order[reader] < 0)", "fuse"),
