@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -86,6 +87,13 @@ static bool put_folder(char out[KIT_PATH_SIZE], const char *folder, size_t lengt
     return used < KIT_PATH_SIZE && *out == '/';
 }
 
+static bool is_file(const char *path)
+{
+    struct stat state;
+
+    return !stat(path, &state) && S_ISREG(state.st_mode) && !access(path, R_OK);
+}
+
 /* Searches the folders that match a pattern. If several have the file, takes the one with the
  * newest version. */
 static bool is_in_folder(char out[KIT_PATH_SIZE], const char *folder, const char *name)
@@ -98,7 +106,7 @@ static bool is_in_folder(char out[KIT_PATH_SIZE], const char *folder, const char
     if (glob(pattern, 0, NULL, &all)) return false;
     for (size_t i = 0; i < all.gl_pathc; i++) {
         const char *path = all.gl_pathv[i];
-        if (strlen(path) >= KIT_PATH_SIZE || access(path, R_OK)) continue;
+        if (strlen(path) >= KIT_PATH_SIZE || !is_file(path)) continue;
         if (!found || strverscmp(path, out) > 0) strcpy(out, path);
         found = true;
     }
