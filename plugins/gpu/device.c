@@ -195,8 +195,10 @@ void gpu_device_close(struct gpu_device *device)
     if (!device->open) return;
     gpu_device_reuse(device->gpu, device->index, &caller);
     gpu_vendor_close(device);
+#ifndef GPU_WITHOUT_KERNELS
     gpu_rtc_unload(device);
     gpu_modules_unload(device);
+#endif
     kit_context_return(&caller); /* while the current context still exists */
     GPU_NOTE(device, context_release, device->number);
     device->open = false;

@@ -16,6 +16,7 @@
 #include <kit/cache.h>
 #include <kit/call.h>
 #include <kit/context.h>
+#include <kit/library.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -74,7 +75,21 @@ enum gpu_vendor_id {
     GPU_VENDOR_NVRTC,
     GPU_VENDOR_HIPRTC,
     GPU_VENDOR_CCL,
+    GPU_VENDOR_XBLAS,
     GPU_VENDORS,
+};
+
+/* The functions by which a target itself does what its driver's functions cannot. */
+struct gpu_own {
+    struct gpu_calls call;           /* used instead of the driver's functions; NULL: the driver's
+                                        function. gpu_target.symbol is for messages then */
+    const struct kit_symbol *symbol; /* further functions of the driver's library, which those
+                                        functions call, and the table that receives them */
+    void **function;
+    int n;
+    bool (*fits)(const char *path);  /* whether the library in this file is the driver's and not
+                                        another vendor's of the same name */
+    const char *unfit;               /* the reason otherwise */
 };
 
 /* The names and constants that differ between drivers. */
@@ -110,6 +125,8 @@ struct gpu_target {
     /* Returns image number `which` of the kernels of a family for a type, or NULL after the last
      * image. The device accepts one of the images. */
     const void *(*image)(enum portable_family family, enum portable_type type, int which);
+
+    const struct gpu_own *own; /* or NULL */
 };
 extern const struct gpu_target gpu_target;
 
@@ -260,7 +277,8 @@ void gpu_arch_find(const char *text, size_t size, const char *prefix, char out[G
 unsigned gpu_event_flags(const struct gpu *gpu);
 void *gpu_event_raw(void *event);
 
-/* portable.c: unloads the device's modules. */
+/* portable.c: unloads the device's modules. A target whose device has no compiler for kernels is
+ * built with GPU_WITHOUT_KERNELS: its rows are those of the vendor's libraries. */
 void gpu_modules_unload(struct gpu_device *device);
 /* The lanes of a team. */
 enum { GPU_LANES = 256 };
@@ -284,7 +302,8 @@ void gpu_rtc_unload(struct gpu_device *device);
 GPU_CALLBACKS(X)
 #undef X
 
-/* The callbacks of ccl.h. */
+/* The callbacks of ccl.h. A target without a library of collectives is built with GPU_WITHOUT_CCL:
+ * the core then moves data through host memory. */
 #define GPU_CCL_CALLBACKS(X) \
     X(unique_id) X(comm_create) X(comm_destroy) X(comm_abort) X(comm_error) X(all_reduce) \
     X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) X(group_begin) \

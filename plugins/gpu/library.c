@@ -14,23 +14,54 @@ static const enum { NEEDED, OF_CAPTURES, OPTIONAL } use[GPU_CALLS] = {
 #include "calls.def"
 };
 
-/* The system's loader is first: it often does not know the folders of ROCm. */
+enum { OWN_CALLS = 32 }; /* the most further functions of a target */
+
+/* Lists the functions to look up, and those of the target that replace some of them. Returns their
+ * number. */
+static int library_list(struct kit_symbol *symbol, void **function)
+{
+    const struct gpu_own *own = gpu_target.own;
+
+    if (own) memcpy(function, &own->call, sizeof own->call);
+    for (int i = 0; i < GPU_CALLS; i++)
+        symbol[i] = (struct kit_symbol){function[i] ? NULL : gpu_target.symbol[i],
+                                        use[i] == NEEDED};
+    if (own) memcpy(&symbol[GPU_CALLS], own->symbol, (size_t)own->n * sizeof *symbol);
+    return GPU_CALLS + (own ? own->n : 0);
+}
+
+/* Passes the further functions to the target, if the library is its own. */
+static enum bp_status library_pass(const struct gpu *gpu, const struct kit_library *driver)
+{
+    const struct gpu_own *own = gpu_target.own;
+
+    if (!own->fits(driver->path))
+        return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s (%s: %s)", gpu_target.no_driver,
+                       driver->path, own->unfit);
+    memcpy(own->function, &driver->function[GPU_CALLS], (size_t)own->n * sizeof *own->function);
+    return BP_OK;
+}
+
+/* The system's loader is first: it often does not know the folders of ROCm. A library whose name
+ * belongs to another vendor too is searched for in folders only. */
 enum bp_status gpu_library_open(struct gpu *gpu)
 {
-    static const enum kit_place place[] = {KIT_LOADER, KIT_FOLDERS, KIT_PLACES};
+    static const enum kit_place usual[] = {KIT_LOADER, KIT_FOLDERS, KIT_PLACES},
+                                shared[] = {KIT_PATH, KIT_FOLDERS, KIT_PLACES};
     const struct kit_wanted wanted = {GPU_NAME, "DRIVER", gpu_target.libraries,
-                                      gpu_target.driver_folders, place};
-    void *function[GPU_CALLS];
-    struct kit_symbol symbol[GPU_CALLS];
+                                      gpu_target.driver_folders,
+                                      gpu_target.own ? shared : usual};
+    void *function[GPU_CALLS + OWN_CALLS] = {NULL};
+    struct kit_symbol symbol[GPU_CALLS + OWN_CALLS];
     struct kit_library driver = KIT_LIBRARY(symbol, function, ": a newer driver is needed");
     enum bp_status status;
 
-    for (int i = 0; i < GPU_CALLS; i++)
-        symbol[i] = (struct kit_symbol){gpu_target.symbol[i], use[i] == NEEDED};
+    driver.n = library_list(symbol, function);
     status = kit_library_load(&driver, &wanted);
     if (status == BP_ERR_ABSENT)
         return bp_fail(gpu->host, status, GPU_NAME ": %s (%s)", gpu_target.no_driver, driver.why);
     if (status) return bp_fail(gpu->host, status, GPU_NAME ": the driver's %s", driver.why);
+    if (gpu_target.own) TRY(library_pass(gpu, &driver));
     for (int i = 0; i < GPU_CALLS; i++)
         if (!function[i] && use[i] == OF_CAPTURES) gpu->lacks = gpu_target.symbol[i];
     memcpy(&gpu->call, function, sizeof gpu->call);

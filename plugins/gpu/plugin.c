@@ -138,12 +138,14 @@ static const struct bp_captures captures = {
 #undef X
 };
 
+#ifndef GPU_WITHOUT_CCL
 static const struct bp_ccl ccl = {
     .size = sizeof ccl,
 #define X(name) .name = gpu_ccl_##name,
     GPU_CCL_CALLBACKS(X)
 #undef X
 };
+#endif
 
 static const struct bp_plugin plugin = {
     .size = sizeof plugin,
@@ -158,7 +160,9 @@ static const struct bp_plugin plugin = {
     .runtime = &runtime,
     .kernels = &portable_rows,
     .captures = &captures,
+#ifndef GPU_WITHOUT_CCL
     .ccl = &ccl,
+#endif
 };
 
 const struct bp_plugin *bp_plugin_get(void)

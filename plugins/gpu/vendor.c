@@ -17,6 +17,9 @@ static struct gpu_vendor *const vendors[] = {
 #ifdef GPU_ROCBLAS
     &gpu_rocblas,
 #endif
+#ifdef GPU_XBLAS
+    &gpu_xblas,
+#endif
 #ifdef GPU_NVRTC
     &gpu_nvrtc,
 #endif

@@ -51,6 +51,9 @@ extern struct gpu_vendor gpu_cudnn;
 #ifdef GPU_ROCBLAS
 extern struct gpu_vendor gpu_rocblas;
 #endif
+#ifdef GPU_XBLAS
+extern struct gpu_vendor gpu_xblas;
+#endif
 #ifdef GPU_NVRTC
 extern struct gpu_vendor gpu_nvrtc;
 #endif
