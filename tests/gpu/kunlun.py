@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the kunlun plugin on the stand-in for XRE's libraries, on one that lacks functions, and on machines without them.
+
+    kunlun.py BP STANDIN FEW SIMULATOR
+        STANDIN, FEW: the folders of the stand-in for the libraries, and of the one that lacks functions
+        SIMULATOR: the folder of the simulator, which both need
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import in_folders  # noqa: E402
+
+BP, STANDIN, FEW, SIMULATOR = sys.argv[1:]
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def environment(folder, libraries=None, **more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "XPU_", "VIRTUAL_ENV", "LD_LIBRARY_PATH"))}
+    if libraries:
+        env["LD_LIBRARY_PATH"] = libraries
+    return {**env, "HOME": folder, "BP_SIM_DEVICES": "2", **more}
+
+
+def bp(env, *words):
+    done = subprocess.run([BP, *words], capture_output=True, text=True, env=env, timeout=300, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def conform(env, folder, *words):
+    """Runs conformance and returns its report."""
+    path = os.path.join(folder, "report.json")
+    code, text = bp(env, "conform", "kunlun", "--json", path, *words)
+    assert code == 0, text[-3000:]
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+@test
+def without_the_libraries_the_message_names_files_and_folders(folder):
+    code, text = bp(environment(folder), "info", "kunlun")
+    assert code == 3, (code, text)
+    for word in ("no runtime of XRE 5", "libcudart.so*", "$XPU_TOOLKIT_ROOT/so", "BP_KUNLUN_DRIVER"):
+        assert word in text, (word, text)
+
+
+@test
+def a_runtime_of_nvidia_is_not_taken(folder):
+    """Its file has the same name and functions, but XRE's own library is not beside it."""
+    shutil.copy(os.path.join(STANDIN, "libcudart.so"), os.path.join(folder, "libcudart.so.12"))
+    code, text = bp(environment(folder, f"{folder}:{SIMULATOR}"), "info", "kunlun")
+    assert code == 3 and "no libxpurt.so is beside it" in text, (code, text)
+
+
+@test
+def half_an_installation_is_named(folder):
+    """A runtime without a function that the plugin needs."""
+    for name in ("libcudart.so", "libxpurt.so"):
+        shutil.copy(os.path.join(STANDIN, "libxpurt.so"), os.path.join(folder, name))
+    code, text = bp(environment(folder, folder), "info", "kunlun")
+    assert code and "has no function cuda" in text, (code, text)
+
+
+@test
+def the_device_passes_conformance(folder):
+    """All suites, and all cases of the rows of the vendor's library."""
+    conform(environment(folder, STANDIN), folder, "--quick", "--suite", "plugin,runtime,memory,gradient,ccl")
+    report = conform(environment(folder, STANDIN), folder, "--filter", "kernel/linear/*", "--filter", "kernel/matmul/*")
+    assert report["rows"] == {"executed": 6, "total": 6}, report["rows"]
+
+
+@test
+def a_runtime_with_few_functions_passes_conformance(folder):
+    """Without batches, fills, captures, copies between devices and managed memory."""
+    conform(environment(folder, FEW), folder, "--quick", "--suite", "runtime,memory,kernel", "--filter", "runtime/*",
+            "--filter", "memory/*", "--filter", "kernel/linear/*", "--filter", "kernel/matmul/*", "--filter", "!*empty-sum*")
+
+
+@test
+def without_xblas_its_rows_say_why(folder):
+    code, text = bp(environment(folder, STANDIN, BP_KUNLUN_XBLAS="off"), "info", "kunlun:0")
+    assert code == 0 and "there is no library XBLAS (libxpu_blas*.so*" in text, (code, text)
+
+
+@test
+def a_failure_has_the_name_of_the_vendors_function(folder):
+    for fails, words in (("stream_create:1:999", "cudaStreamCreateWithFlags answers 999"), ("copy_in:1:1", "cudaMemcpyAsync answers 1"),
+                         ("work:3:700", "answers 700: a kernel used an address that is none; start the process again")):
+        code, text = bp(environment(folder, STANDIN, BP_SIM_FAIL=fails), "conform", "kunlun", "--quick", "--isolate", "none", "--suite", "memory")
+        assert code, (fails, text[-2000:])
+        assert words in text, (fails, words, text[-2000:])
+
+
+if __name__ == "__main__":
+    sys.exit(in_folders.run_tests(tests))
