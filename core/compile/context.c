@@ -17,6 +17,7 @@ static void context_free(struct bp_schedule_context *c)
     free(c->list);
     free(c->patch);
     free(c->result);
+    free(c->content);
     free(c);
 }
 
@@ -112,8 +113,10 @@ static enum bp_status context_create(const struct bp_schedule *s,
     }
     context_list_values(s, c);
     context_list_operands(s, c);
-    *out = c;
-    return BP_OK;
+    if (s->n_content) status = bp_content_allocate(s, c);
+    if (status) context_free(c);
+    else *out = c;
+    return status;
 }
 
 static enum bp_status context_add_arena(const struct bp_schedule *s, struct bp_timeline *timeline,
@@ -193,6 +196,7 @@ void bp_context_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
         c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);
         c->view[patch->value].memory = of->view.memory;
     }
+    if (s->n_content) bp_content_fill(s, c, timeline, in);
     if (c->timeline == timeline && c->stream == timeline->stream) return;
     c->timeline = timeline;
     c->stream = timeline->stream;

@@ -83,12 +83,35 @@ void bp_claimed_finish(struct bp_claimed *claimed);
 enum bp_status bp_claimed_partition(const struct bp_ir *ir, struct bp_claimed *claimed);
 
 /* Returns why a node cannot be in a group of the engine, or NULL. */
+struct bp_updates;
 const char *bp_claim_refusal(const struct bp_ir *ir, const struct bp_graph_copy *graph, uint32_t n,
-                             const struct bp_plugin_entry *entry);
+                             const struct bp_updates *updates, const struct bp_plugin_entry *entry);
 /* Whether the engine of a device claims the only node of the graph of a call: BP_ERR_UNSUPPORTED,
  * with the reason: no. allow: as struct bp_prep has it. */
 enum bp_status bp_engine_claims_call(struct bp_device *device, uint32_t allow,
                                      const struct bp_graph_copy *graph);
+
+/* ---- engine_updates.c ---- */
+
+/* Of each root of the IR whose memory the graph updates: why nodes that use the memory are in no
+ * group, as constant text; NULL: they may be in one. */
+struct bp_updates {
+    const char **why;
+};
+enum bp_status bp_updates_create(const struct bp_ir *ir, struct bp_updates *out_updates);
+void bp_updates_finish(struct bp_updates *updates);
+
+/* Returns why updates keep node n of the IR out of groups of an engine, or NULL. */
+const char *bp_updates_refuse(const struct bp_updates *updates, const struct bp_ir *ir,
+                              const struct bp_plugin_entry *entry, uint32_t n);
+
+/* Takes the nodes that use updated memory out of their groups if nodes that are not in the same
+ * group use that memory too. */
+enum bp_status bp_updates_drop(const struct bp_ir *ir, struct bp_claimed *claimed,
+                               bool *out_dropped);
+/* Whether there are no such nodes for one group, whose nodes of the IR are listed. */
+enum bp_status bp_updates_check_list(const struct bp_ir *ir, const uint32_t *nodes, uint32_t n,
+                                     bool *out_good);
 
 /* ---- engine_group.c ---- */
 
@@ -117,6 +140,9 @@ uint32_t bp_engine_flags_of_call(uint32_t allow);
 void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout);
 /* Makes the type of output o of a compiled group, in the layout that the engine writes. */
 void bp_engine_type(const struct bp_prepared *prepared, uint32_t o, struct bp_typed_view *type);
+
+/* Marks the memory that a node of an engine updates. */
+void bp_engine_find_updates(struct bp_ir *ir, uint32_t node);
 
 /* ---- engine_refit.c ---- */
 
@@ -195,6 +221,7 @@ struct bp_engine_code {
     struct bp_graph_copy *graph;      /* of a call: owned */
     uint32_t refs;                    /* of a call: plans that are this */
     uint32_t allow, flags;            /* what the program allows; enum bp_engine_flags */
+    bool *updates; /* of a group: whether it updates each input; owned; NULL: it updates none */
     uint64_t *id;                     /* of a group: the identity of the contents of each value of
                                          the graph, 0: not frozen, or unknown; owned */
     struct bp_engine_code *variant;   /* of a call: the same for other values of attributes that a
@@ -205,6 +232,18 @@ struct bp_engine_code {
     struct bp_engine_context *context; /* all of them */
     struct bp_engine_context plain;    /* for runs without a context of the plugin */
 };
+
+/* engine_content.c: makes the engines of a schedule's launches get the rows of a context. */
+struct bp_schedule;
+struct bp_schedule_context;
+enum bp_status bp_content_allocate(const struct bp_schedule *schedule,
+                                   struct bp_schedule_context *c);
+/* Fills the rows for a run with these inputs. Called in the order of the calls of the app. */
+struct bp_timeline;
+void bp_content_fill(const struct bp_schedule *schedule, struct bp_schedule_context *c,
+                     const struct bp_timeline *timeline, struct bp_tensor *const *in);
+/* Rows for runs of which nothing is known: for as many inputs as a launch can have. */
+extern const struct bp_content bp_content_unknown[];
 
 /* Returns the compiled group of a call, or NULL. */
 static inline struct bp_engine_code *bp_engine_code_of(const struct bp_prepared *p)

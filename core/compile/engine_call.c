@@ -182,6 +182,7 @@ static enum bp_status call_run(const struct bp_launch *l, struct bp_engine_code 
         .tag = l->tag,
         .device = l->device,
         .width = l->width,
+        .content = bp_content_unknown,
     };
     struct bp_engine_context *context;
     enum bp_status status;

@@ -50,19 +50,6 @@ static bool exceeds_known(const struct bp_data_node *node, const struct bp_engin
     return false;
 }
 
-/* Whether a node uses memory that the graph updates. */
-static bool uses_updated(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                         const struct bp_data_node *node)
-{
-    for (uint32_t i = 0; i < node->n_in; i++)
-        if (node->in[i] != BP_DATA_NONE && !bp_ir_is_stable(ir, graph->value_of[node->in[i]]))
-            return true;
-    for (uint32_t i = 0; i < node->n_out; i++)
-        if (node->out[i] != BP_DATA_NONE && !bp_ir_is_stable(ir, graph->value_of[node->out[i]]))
-            return true;
-    return false;
-}
-
 static bool has_no_result(const struct bp_data_node *node)
 {
     for (uint32_t i = 0; i < node->n_out; i++)
@@ -70,30 +57,40 @@ static bool has_no_result(const struct bp_data_node *node)
     return true;
 }
 
-/* Returns why a node cannot be in a group, or NULL. known: the engine's row of its operator. ir
- * NULL: the graph is that of a call. */
-static const char *claim_obstacle(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                                  const struct bp_data_node *node,
+/* The graph that a claim is of. */
+struct claim_place {
+    const struct bp_ir *ir; /* NULL: the graph is that of a call */
+    const struct bp_graph_copy *graph;
+    const struct bp_updates *updates; /* with ir */
+    const struct bp_plugin_entry *entry; /* of the engine */
+};
+
+/* Returns why node n cannot be in a group, or NULL. known: the engine's row of its operator. */
+static const char *claim_obstacle(const struct claim_place *p, uint32_t n,
                                   const struct bp_engine_op *known)
 {
+    const struct bp_data_node *node = claim_node(p->graph, n);
+    const char *why;
+
     if (node->flags & BP_DATA_FIXED) return "another engine runs it";
     if (!known) return "the engine does not know the operator";
     if (exceeds_known(node, known))
         return "it has attributes, inputs or outputs that the engine does not know";
     if (node->flags & BP_DATA_RANDOM) return "it draws random numbers";
-    if (node->flags & BP_DATA_UPDATE) return "it updates an input";
+    if (node->flags & BP_DATA_UPDATE && !p->ir) return "it updates an input";
     if (node->flags & BP_DATA_BOUND) return "extents of its results depend on data";
     if (node->flags & BP_DATA_PINNED) return "the app names its kernel";
-    if (ir && uses_updated(ir, graph, node)) return "it uses memory that the graph updates";
+    why = p->ir ? bp_updates_refuse(p->updates, p->ir, p->entry, p->graph->node_of[n]) : NULL;
+    if (why || node->flags & BP_DATA_UPDATE) return why;
     return has_no_result(node) ? "nothing reads its results" : NULL;
 }
 
 const char *bp_claim_refusal(const struct bp_ir *ir, const struct bp_graph_copy *graph, uint32_t n,
-                             const struct bp_plugin_entry *entry)
+                             const struct bp_updates *updates, const struct bp_plugin_entry *entry)
 {
-    const struct bp_data_node *node = claim_node(graph, n);
+    const struct claim_place place = {ir, graph, updates, entry};
 
-    return claim_obstacle(ir, graph, node, known_find(&entry->engines, node->op));
+    return claim_obstacle(&place, n, known_find(&entry->engines, claim_node(graph, n)->op));
 }
 
 /* ---- one engine ---- */
@@ -126,18 +123,17 @@ static enum bp_status check_groups(const struct bp_graph_copy *graph, const stru
 }
 
 /* Takes the nodes that cannot be claimed out of the groups, and says why. */
-static void drop_obstacles(const struct bp_ir *ir, const struct bp_graph_copy *graph,
-                           struct claim *c)
+static void drop_obstacles(const struct claim_place *p, struct claim *c)
 {
     const struct bp_engine_op *known = NULL;
     const struct bp_opinfo *of = NULL;
 
-    for (uint32_t n = 0; n < graph->n_node; n++) {
-        const struct bp_data_node *node = claim_node(graph, n);
+    for (uint32_t n = 0; n < p->graph->n_node; n++) {
+        const struct bp_data_node *node = claim_node(p->graph, n);
         const char *why;
         if (node->info != of) known = known_find(&c->entry->engines, node->op);
         of = node->info;
-        why = claim_obstacle(ir, graph, node, known);
+        why = claim_obstacle(p, n, known);
         if (why) c->group[n] = 0;
         if (why) c->reason[n] = why;
         else if (!c->group[n] && !c->reason[n]) c->reason[n] = unclaimed;
@@ -171,12 +167,12 @@ static enum bp_status claim_drop(const struct bp_ir *ir, const struct bp_graph_c
     return BP_OK;
 }
 
-/* ir NULL: the graph is that of a call. flags: enum bp_engine_flags. A failure is that of the
- * engine, or of the host's memory. */
-static enum bp_status claim_make(struct bp_device *device, const struct bp_ir *ir,
-                                 const struct bp_graph_copy *graph, struct bp_plugin_entry *entry,
-                                 uint32_t flags, uint32_t allow, struct claim *c)
+/* flags: enum bp_engine_flags. A failure is that of the engine, or of the host's memory. */
+static enum bp_status claim_make(struct bp_device *device, const struct claim_place *place,
+                                 struct bp_plugin_entry *entry, uint32_t flags, uint32_t allow,
+                                 struct claim *c)
 {
+    const struct bp_graph_copy *graph = place->graph;
     struct bp_claim returned = {.size = sizeof returned, .flags = flags, .allow = allow};
 
     *c = (struct claim){.entry = entry,
@@ -192,17 +188,19 @@ static enum bp_status claim_make(struct bp_device *device, const struct bp_ir *i
                        "claim"));
     c->n_group = returned.n_group;
     TRY(check_groups(graph, c));
-    drop_obstacles(ir, graph, c);
+    drop_obstacles(place, c);
     return BP_OK;
 }
 
 /* The claim on the graph of a program: an engine that fails claims nothing. */
 static enum bp_status claim_of_program(const struct bp_ir *ir, const struct bp_graph_copy *graph,
+                                       const struct bp_updates *updates,
                                        struct bp_plugin_entry *entry, struct claim *c,
                                        char **failure)
 {
+    const struct claim_place place = {ir, graph, updates, entry};
     enum bp_status status =
-        claim_make(ir->device, ir, graph, entry, bp_engine_flags_of(ir), ir->allow, c);
+        claim_make(ir->device, &place, entry, bp_engine_flags_of(ir), ir->allow, c);
 
     if (status == BP_OK || !c->group || !c->reason || !c->score) return status;
     return claim_drop(ir, graph, c, failure);
@@ -286,25 +284,42 @@ static enum bp_status claimed_init(const struct bp_graph_copy *graph, struct bp_
     return BP_OK;
 }
 
+/* Divides the groups, and takes nodes out of them that use updated memory with nodes outside; then
+ * the rest may have to be divided again. */
+static enum bp_status claimed_divide(const struct bp_ir *ir, struct bp_claimed *made)
+{
+    bool dropped;
+
+    TRY(bp_updates_drop(ir, made, &dropped));
+    do {
+        TRY(bp_claimed_partition(ir, made));
+        TRY(bp_updates_drop(ir, made, &dropped));
+    } while (dropped);
+    return BP_OK;
+}
+
 enum bp_status bp_claimed_create(const struct bp_ir *ir, const struct bp_graph_copy *graph,
                                  struct bp_plugin_entry *const *entry, uint32_t n_entry,
                                  struct bp_claimed *out_claimed)
 {
     struct claim *claim = calloc(n_entry + 1u, sizeof *claim);
+    struct bp_updates updates = {NULL};
     struct bp_claimed made;
     enum bp_status status = claimed_init(graph, &made);
 
     if (!claim) status = claim_no_memory();
+    if (status == BP_OK) status = bp_updates_create(ir, &updates);
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
-        status = claim_of_program(ir, graph, entry[i], &claim[i], &made.failure);
+        status = claim_of_program(ir, graph, &updates, entry[i], &claim[i], &made.failure);
     for (uint32_t i = 0; i < n_entry && status == BP_OK; i++)
         for (uint32_t g = 0; g < claim[i].n_group && status == BP_OK; g++)
             status = list_add(&made, &claim[i], g, i);
     if (status == BP_OK) {
         if (made.n_list) qsort(made.list, made.n_list, sizeof *made.list, by_score);
         list_take(&made, claim, n_entry);
-        status = bp_claimed_partition(ir, &made);
+        status = claimed_divide(ir, &made);
     }
+    bp_updates_finish(&updates);
     for (uint32_t i = 0; claim && i < n_entry; i++) claim_free(&claim[i]);
     free(claim);
     if (status) bp_claimed_finish(&made);
@@ -326,9 +341,10 @@ enum bp_status bp_engine_claims_call(struct bp_device *device, uint32_t allow,
                                      const struct bp_graph_copy *graph)
 {
     struct bp_plugin_entry *entry = device->entry;
+    const struct claim_place place = {NULL, graph, NULL, entry};
     struct claim c;
     enum bp_status status =
-        claim_make(device, NULL, graph, entry, bp_engine_flags_of_call(allow), allow, &c);
+        claim_make(device, &place, entry, bp_engine_flags_of_call(allow), allow, &c);
 
     if (status == BP_OK && !c.group[0])
         status = bp_error(BP_ERR_UNSUPPORTED, "the engine of %s does not compile it: %s",

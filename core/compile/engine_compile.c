@@ -238,6 +238,19 @@ static enum bp_status check_layouts(const struct engine_job *job)
     return job->request.flags & BP_ENGINE_CALL ? check_contiguous(job) : BP_OK;
 }
 
+/* The core would convert a copy of the input, which a run would then update. */
+static enum bp_status check_updates(const struct bp_ir *ir, const struct engine_job *job)
+{
+    const struct bp_graph_data *d = &job->graph->data;
+
+    for (uint32_t i = 0; i < d->n_in; i++)
+        if (job->result.in_layout[i] == BP_ENGINE_CHANNELS_LAST &&
+            !bp_ir_is_stable(ir, job->graph->value_of[d->in[i]]))
+            return bp_error(BP_ERR_UNSUPPORTED, "the engine of %s wants input %u, which the group "
+                            "updates, channels-last", job->entry->plugin.name, i);
+    return BP_OK;
+}
+
 static bool same_value_type(const struct bp_data_value *a, uint32_t dtype, uint32_t rank,
                             const int64_t *shape)
 {
@@ -355,6 +368,23 @@ static void step_fill(struct bp_prepared *p, struct bp_engine_code *code,
                                       .width = code->device->core->width};
 }
 
+/* Notes the inputs that the group updates: memory of the IR that is updated, which only nodes of
+ * this group use. */
+static enum bp_status code_set_updates(const struct bp_ir *ir, const struct bp_graph_copy *graph,
+                                       struct bp_engine_code *code)
+{
+    const uint32_t *in = graph->data.in;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < code->n_in; i++) n += !bp_ir_is_stable(ir, graph->value_of[in[i]]);
+    if (!n) return BP_OK;
+    code->updates = calloc(code->n_in, sizeof *code->updates);
+    if (!code->updates) return job_no_memory();
+    for (uint32_t i = 0; i < code->n_in; i++)
+        code->updates[i] = !bp_ir_is_stable(ir, graph->value_of[in[i]]);
+    return BP_OK;
+}
+
 static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job *job,
                                 struct bp_engine_code *code, struct bp_prepared **out_prepared)
 {
@@ -363,7 +393,7 @@ static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job 
     struct bp_prepared *p = NULL;
     enum bp_status status = job_no_memory();
 
-    if (inv) {
+    if (inv && code_set_updates(ir, graph, code) == BP_OK) {
         inv->row = &bp_engine_row;
         inv->device = ir->device;
         inv->want = 1;
@@ -374,8 +404,8 @@ static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job 
         for (uint32_t o = 0; o < code->n_out; o++)
             inv->given[o] = &ir->value[graph->value_of[graph->data.out[o]]].type->view;
         status = bp_prepared_make_empty(inv, &p);
-        free(inv);
     }
+    free(inv);
     if (status) {
         code->kernel.plan_destroy(code->entry->self, &code->kernel, code);
         return status;
@@ -388,10 +418,13 @@ static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job 
     return status;
 }
 
-static enum bp_status job_take(struct engine_job *job, struct bp_engine_code **out_code)
+/* ir NULL: the graph is that of a call. */
+static enum bp_status job_take(const struct bp_ir *ir, struct engine_job *job,
+                               struct bp_engine_code **out_code)
 {
     enum bp_status status = check_result(job);
 
+    if (status == BP_OK && ir) status = check_updates(ir, job);
     if (status == BP_OK) return code_create(job, out_code);
     if (job->result.engine)
         job->entry->engines.engine_destroy(job->entry->self, job->device->index,
@@ -504,7 +537,7 @@ static enum bp_status job_try(const struct bp_ir *ir, struct engine_job *job,
     enum bp_status status = job_wait(job);
 
     *out_again = (job->request.blob || job->donor) && atomic_load(&job->state) != JOB_LEFT;
-    if (status == BP_OK) status = job_take(job, &code);
+    if (status == BP_OK) status = job_take(ir, job, &code);
     if (status == BP_OK) {
         *out_again = false;
         return call_make(ir, job, code, out_prepared);
@@ -550,7 +583,7 @@ enum bp_status bp_engine_compile_call(struct bp_device *device, uint32_t allow,
 
     TRY(job_create(device, device->entry, graph, allow, bp_engine_flags_of_call(allow), &job));
     status = job_wait(job);
-    if (status == BP_OK) status = job_take(job, out_code);
+    if (status == BP_OK) status = job_take(NULL, job, out_code);
     if (status == BP_OK) plan_fill(out_plan, *out_code, &job->result);
     job_release(job);
     return status;

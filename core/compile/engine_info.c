@@ -49,6 +49,16 @@ uint32_t bp_engine_flags_of(const struct bp_ir *ir)
     return flags;
 }
 
+void bp_engine_find_updates(struct bp_ir *ir, uint32_t n)
+{
+    const struct bp_node *node = &ir->node[n].call;
+    const struct bp_engine_code *code = bp_engine_code_of(ir->node[n].prepared);
+
+    for (uint32_t i = 0; code->updates && i < code->n_in; i++)
+        if (code->updates[i])
+            ir->value[ir->value[bp_ir_same(ir, node->in[i])].root].updated = true;
+}
+
 void bp_engine_strides(struct bp_typed_view *to, const struct bp_view *of, uint32_t layout)
 {
     struct bp_type type = {.dtype = of->dtype, .rank = of->rank};

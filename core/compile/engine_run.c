@@ -30,6 +30,7 @@ static enum bp_status engine_launch(const struct bp_launch *l)
         .tag = l->tag,
         .device = l->device,
         .width = l->width,
+        .content = l->attrs ? l->attrs : bp_content_unknown,
     };
     enum bp_status status;
 
@@ -59,6 +60,7 @@ void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *pl
     free(code->note);
     free(code->call_at);
     free(code->id);
+    free(code->updates);
     bp_graph_copy_destroy(code->graph);
     free(code);
 }

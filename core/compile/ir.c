@@ -282,6 +282,7 @@ void bp_ir_find_roots_of(struct bp_ir *ir, uint32_t n)
     for (uint32_t i = 0; i < node->n_out; i++)
         if (node->out[i] != BP_NO_VALUE && shares_input(node, i, &input))
             ir->value[node->out[i]].root = ir->value[bp_ir_same(ir, input)].root;
+    if (ir->node[n].prepared) bp_engine_find_updates(ir, n);
     for (uint32_t p = 0; node->row->updates && p < node->row->info.n_out; p++) {
         const struct bp_port *port = &node->row->info.out[p];
         if (port->kind != BP_PORT_UPDATE) continue;

@@ -448,6 +448,20 @@ static enum bp_status list_roots(struct bp_schedule *s)
     return BP_OK;
 }
 
+/* Counts for each constant the updated constants in its buffer. */
+static void count_updates(struct bp_schedule *s)
+{
+    for (uint32_t i = 0; s->n_content && i < s->n_constant; i++) {
+        struct bp_scheduled_value *value = s->value[s->constant[i]];
+        const struct bp_buffer *buffer = s->ir->value[value->index].constant->buffer;
+        for (uint32_t k = 0; k < s->n_update; k++) {
+            const struct bp_scheduled_value *other = s->value[s->update[k]];
+            value->n_update += other->source == BP_SOURCE_CONSTANT &&
+                               s->ir->value[other->index].constant->buffer == buffer;
+        }
+    }
+}
+
 static enum bp_status lower_all(struct bp_lowering *l)
 {
     const struct bp_ir *ir = l->schedule->ir;
@@ -466,6 +480,7 @@ static enum bp_status lower_all(struct bp_lowering *l)
     }
     TRY(find_results(l));
     TRY(list_roots(l->schedule));
+    count_updates(l->schedule);
     TRY(fill_constants(ir));
     return bp_schedule_plan_memory(l->schedule);
 }

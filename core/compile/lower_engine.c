@@ -52,7 +52,11 @@ enum bp_status bp_lower_engine(struct bp_lowering *l, const struct bp_node *node
 
     for (uint32_t i = 0; i < node->n_in; i++) TRY(engine_input(l, code, i));
     for (uint32_t o = 0; o < node->n_out; o++) engine_output(l, code, o, node);
+    for (uint32_t i = 0; code->updates && i < node->n_in; i++)
+        if (code->updates[i])
+            l->schedule->value[l->schedule->value[l->in[i]]->root]->written = true;
     l->schedule->n_engine++;
+    if (code->engines->flags & BP_ENGINE_UPDATES) l->schedule->n_content += node->n_in;
     l->tuned = false;
     return bp_lower_add_call(l, p, l->in, l->out);
 }

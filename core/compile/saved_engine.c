@@ -112,15 +112,24 @@ static enum bp_status group_entry(const struct bp_ir *ir, const char *name,
 static enum bp_status group_check(const struct bp_ir *ir, const uint32_t *nodes, uint32_t n,
                                   const struct bp_plugin_entry *entry)
 {
+    struct bp_updates updates = {NULL};
     struct bp_graph_copy *graph;
     const char *why = NULL;
+    enum bp_status status;
+    bool good;
 
     for (uint32_t i = 0; i < n; i++)
         if (ir->node[nodes[i]].dead || (i && ir->node[nodes[i - 1]].next != nodes[i]))
             return group_bad("nodes that are not one after the other");
+    TRY(bp_updates_check_list(ir, nodes, n, &good));
+    if (!good) return group_bad("some of the nodes that use memory which the graph updates");
     TRY(bp_graph_copy_create(ir, nodes, n, &graph));
-    for (uint32_t i = 0; i < n && !why; i++) why = bp_claim_refusal(ir, graph, i, entry);
+    status = bp_updates_create(ir, &updates);
+    for (uint32_t i = 0; i < n && !why && status == BP_OK; i++)
+        why = bp_claim_refusal(ir, graph, i, &updates, entry);
+    bp_updates_finish(&updates);
     bp_graph_copy_destroy(graph);
+    if (status) return status;
     return why ? group_bad("a node that no engine may run") : BP_OK;
 }
 

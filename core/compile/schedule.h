@@ -38,6 +38,7 @@ struct bp_scheduled_value {
     uint64_t at;                /* its offset in the arena */
     uint64_t guard;             /* the last of its bytes in the arena, which nothing may write */
     bool written;               /* an input or constant that launches update */
+    uint32_t n_update;          /* of a constant: updated constants in the same buffer */
     bool is_joined;             /* concats read slices of it, also after others have been read */
 };
 
@@ -67,6 +68,7 @@ struct bp_schedule {
     struct bp_scheduled_launch *launch;
     uint32_t n_value, n_launch;
     uint32_t n_engine; /* launches that engines run */
+    uint32_t n_content; /* inputs of those among them whose engines get rows of bp_content */
     uint32_t *input, *output; /* the values of the graph's inputs and outputs */
     uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */
     uint32_t *update;   /* the inputs and constants that launches update: roots */
@@ -129,6 +131,7 @@ struct bp_schedule_context {
     uint32_t n_patch;
     struct bp_tensor **result; /* of the run: room for the schedule's results */
     struct bp_engine_context *engines; /* engine.h: those that only this context uses */
+    struct bp_content *content; /* engine.h: n_content rows, which are attrs of launches; or NULL */
 };
 
 /* Takes an idle context or creates one, for a run on a timeline. BP_ERR_MEMORY: there is no memory

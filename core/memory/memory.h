@@ -45,8 +45,9 @@ struct bp_buffer {
     _Atomic uint32_t access;   /* enum bp_access; it only increases */
     uint8_t space;             /* enum bp_space */
     bool used;                 /* deferred has or had users; guarded like deferred */
+    _Atomic bool exposed;      /* bp_buffer_expose */
     uint64_t id;               /* unique in the process */
-    _Atomic uint64_t version;  /* incremented at each write */
+    _Atomic uint64_t version;  /* incremented at each write that is noticed */
     struct bp_deferred deferred; /* its users, under the pool's lock. Imported memory: release frees
                                     it, and the lock is the device's */
     struct bp_device *device;  /* live buffers of its pools keep it alive; imported memory: a
@@ -108,12 +109,21 @@ static inline void bp_buffer_record_use(struct bp_buffer *buffer, struct bp_time
         bp_buffer_add_user(buffer, timeline, number);
 }
 
-/* Counts a write to the buffer. */
+/* Counts a write to the buffer. Several threads may write to different elements of it. */
 static inline void bp_buffer_record_write(struct bp_buffer *buffer)
 {
-    uint64_t version = atomic_load_explicit(&buffer->version, memory_order_relaxed);
+    atomic_fetch_add_explicit(&buffer->version, 1, memory_order_relaxed);
+}
 
-    atomic_store_explicit(&buffer->version, version + 1, memory_order_relaxed);
+/* Notes that the app, or another process, has an address of the buffer's memory, through which it
+ * can read and write the contents unnoticed. */
+static inline void bp_buffer_expose(struct bp_buffer *buffer)
+{
+    atomic_store_explicit(&buffer->exposed, true, memory_order_seq_cst);
+}
+static inline bool bp_buffer_is_exposed(const struct bp_buffer *buffer)
+{
+    return !buffer->pool || atomic_load_explicit(&buffer->exposed, memory_order_seq_cst);
 }
 
 /* Reserves n buffer numbers that were never used, and returns the first one. */

@@ -111,6 +111,7 @@ struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block
     }
     s->owner = pool->owner;
     s->used = false;
+    atomic_store_explicit(&s->exposed, false, memory_order_relaxed);
     s->size = size;
     s->id = next_id(pool);
     s->magic = bp_magic(BP_MAGIC_BUFFER);

@@ -416,6 +416,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_buffer_keep_contents(tensor->buffer));
+    bp_buffer_expose(tensor->buffer);
     TRY(bp_device_synchronize(tensor->device));
     if (atomic_load(&tensor->buffer->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
     *out_data = host_data(tensor);

@@ -49,8 +49,8 @@ struct bp_claim { /* output struct */
     /* Of each node of the graph: 0, or its group, 1 to n_group. The numbers that are used have no
      * gaps. The core may take nodes out of a group, so that the group is convex (no path between
      * two of its nodes leaves it) and contains no node that cannot be claimed: one with flags of
-     * enum bp_data_node_flags, or one that reads or writes memory which the graph updates. The rest
-     * of the group may become several groups. */
+     * enum bp_data_node_flags, or one that reads or writes memory which the graph updates (but see
+     * BP_ENGINE_UPDATES). The rest of the group may become several groups. */
     uint32_t *group;
 
     /* Of each node that is in no group: why, as constant text of the plugin; or NULL. */
@@ -81,6 +81,24 @@ enum bp_engine_flags {
     BP_ENGINE_CALL = 8,          /* a graph of one node, for a call, which waits: compiling should
                                     be fast. Layouts other than BP_ENGINE_ROW_MAJOR and
                                     BP_ENGINE_ANY fail, and may_share has no effect */
+};
+
+/* Abilities of an engine: bp_engines.flags.
+ *
+ * BP_ENGINE_UPDATES: groups may contain nodes with BP_DATA_UPDATE, and all other nodes that use the
+ * memory which they update, if that memory is a constant with BP_DATA_STATE, contiguous, all nodes
+ * of the app's graph that use it are in the group, and no output of the app's graph lies in it. If
+ * not, the core takes the nodes that use it out of the group. The constant is one input of the
+ * group, and a run leaves the updated contents there. The values of the group that lie in its
+ * memory have BP_DATA_STATE too: results of updates, and of operators that make views.
+ *
+ * A node reads the contents that the last update before it has left, in the order of the nodes. The
+ * core makes sure that an engine may take each update for a node with a new result: what a node
+ * updates is the constant itself, or the result of an update of it; the node reads the memory by no
+ * other input; and no node reads a view of the memory, or the result of an update, after a later
+ * update. */
+enum bp_engine_abilities {
+    BP_ENGINE_UPDATES = 1,
 };
 
 /* One group to compile. The core calls compile on a thread of its own; everything here is valid
@@ -172,6 +190,23 @@ struct bp_engine_compiled { /* output struct */
     uint32_t zero; /* 0 */
 };
 
+/* Identifies the contents of an input of a run. If `memory` is not 0, and equal rows of two runs
+ * come with equal views, nothing has written the elements between the runs. Other contents of equal
+ * views come with another `version`. A write to other elements of the memory may change `version`
+ * too.
+ *
+ * An engine with a copy of an input in memory of its own notes `memory` and `after` with the copy,
+ * and need not copy the input again if the next run with an equal view has this `memory`, and a
+ * `version` that is equal to the `after` that it noted. */
+struct bp_content { /* hot */
+    uint64_t memory;  /* a number that no other memory of the process ever has; 0: nothing is known
+                         of the contents: values that the program computes, runs that are recorded,
+                         and memory that the app can write without the core */
+    uint64_t version; /* of the contents before the run */
+    uint64_t after;   /* of the contents that the run leaves: `version`, and more if the program of
+                         the run updates the memory */
+};
+
 /* One run of a compiled group: a launch. Every pointer is valid during the call only, apart from
  * engine and context. Views and rules are those of bp_launch; in and out are those of the group's
  * graph, in order. The core has checked types and has converted layouts. */
@@ -188,6 +223,7 @@ struct bp_engine_run { /* hot */
     uint64_t tag;                       /* the stream's number for this run */
     uint32_t device;
     uint32_t width; /* threads that this run may use; 1: the calling thread only */
+    const struct bp_content *content; /* n_in rows */
 };
 
 /* known to engine_destroy are required; context_create and context_destroy are either both set or
@@ -232,6 +268,9 @@ struct bp_engines { /* table */
      * as BP_ERR_STALE without a message, the core calls compile. NULL: such groups are compiled. */
     enum bp_status (*refit)(void *self, const struct bp_engine_refit *refit,
                             struct bp_engine_compiled *out);
+
+    uint32_t flags; /* enum bp_engine_abilities */
+    uint32_t zero;  /* 0 */
 };
 
 #ifdef __cplusplus

@@ -60,7 +60,8 @@ struct bp_data_value { /* rows */
 
 enum bp_data_node_flags {
     BP_DATA_RANDOM = 1, /* draws random numbers */
-    BP_DATA_UPDATE = 2, /* updates an input in place */
+    BP_DATA_UPDATE = 2, /* updates an input in place: that of each output port of kind
+                           BP_PORT_UPDATE; the output need not be present */
     BP_DATA_BOUND = 4,  /* extents of its results depend on data */
     BP_DATA_PINNED = 8, /* the app demands a certain kernel of the device */
     BP_DATA_FIXED = 16, /* belongs to the core or to another engine: it must stay as it is */

@@ -66,7 +66,7 @@ bool engined_has(const char *word)
     return false;
 }
 
-static size_t element_size(uint32_t dtype)
+size_t engined_size(uint32_t dtype)
 {
     static const uint8_t bits[64] = {
 #define X(NAME, name, number, bits, class) [number] = bits,
@@ -108,6 +108,9 @@ struct engine {
     uint64_t bytes, plan_at, constant_bytes;
     struct engined_block block; /* the constants on the device */
     bool is_host;               /* the host and the device share memory */
+    uint32_t *root;             /* of each value: the value in whose memory it lies by updates */
+    bool *updated;              /* of each value: whether nodes update it */
+    struct engined_state *state; /* or NULL */
     uint32_t device;
 };
 struct context {
@@ -124,7 +127,7 @@ static uint64_t size_aligned(uint64_t n)
 static void constant_copy(const struct bp_data_value *value, const struct bp_view *view,
                           const char *data, char *to)
 {
-    size_t size = element_size(value->dtype);
+    size_t size = engined_size(value->dtype);
     int64_t index[8] = {0};
 
     for (int64_t i = 0; i < view->count; i++) {
@@ -138,7 +141,7 @@ static void constant_copy(const struct bp_data_value *value, const struct bp_vie
 
 static size_t constant_bytes(const struct engine *e, size_t v)
 {
-    return (size_t)e->views.view[v].count * element_size(e->views.view[v].dtype);
+    return (size_t)e->views.view[v].count * engined_size(e->views.view[v].dtype);
 }
 
 /* Fetches a constant from the device, contiguous. */
@@ -182,7 +185,7 @@ static enum bp_status values_place(struct engine *e, const struct bp_graph_data 
     for (uint32_t v = 0; v < graph->n_value; v++) {
         const struct bp_data_value *value = engined_value(graph, v);
         struct bp_view *view = &e->views.view[v];
-        uint64_t bytes = (uint64_t)view->count * element_size(value->dtype);
+        uint64_t bytes = (uint64_t)view->count * engined_size(value->dtype);
         view->device = (uint16_t)e->device;
         if (value->flags & BP_DATA_FROZEN && e->is_host) {
             e->constant[v] = aligned_alloc(64, size_aligned(bytes + 1));
@@ -312,6 +315,15 @@ static bool node_prepare(struct engine *e, const struct bp_engine_compile *c, ui
     to->out_at = places_copy(from->out_at, from->info->n_out);
     to->n_in = from->n_in;
     to->n_out = from->n_out;
+    for (uint32_t i = 0; i < to->n_in; i++)
+        if (to->in[i] != BP_DATA_NONE) to->in[i] = e->root[to->in[i]];
+    for (uint32_t o = 0; o < to->n_out; o++) { /* lies in the memory that it updates */
+        uint32_t v = engined_updated(from, o);
+        if (v == BP_DATA_NONE) continue;
+        to->out[o] = e->root[v];
+        e->updated[to->out[o]] = true;
+        if (from->out[o] != BP_DATA_NONE) e->root[from->out[o]] = to->out[o];
+    }
     e->n_node = n + 1;
     if (e->plan_at + size_aligned(to->plan.workspace) + 4096 > e->bytes)
         e->bytes = e->plan_at + size_aligned(to->plan.workspace) + 4096;
@@ -337,7 +349,10 @@ static void engine_destroy(void *self, uint32_t device, void *engine)
     engined_block_free(e->device, &e->block);
     engined_views_free(&e->views);
     free(e->node);
+    engined_state_destroy(e->state);
     free(e->constant);
+    free(e->root);
+    free(e->updated);
     free(e->at);
     free(e->in);
     free(e->out);
@@ -359,16 +374,21 @@ static enum bp_status engine_make(const struct bp_engine_compile *c, struct engi
     e->node = calloc(c->graph->n_node + 1, sizeof *e->node);
     e->constant = calloc(e->n_value + 1, sizeof *e->constant);
     e->at = calloc(e->n_value + 1, sizeof *e->at);
+    e->root = calloc(e->n_value + 1, sizeof *e->root);
+    e->updated = calloc(e->n_value + 1, sizeof *e->updated);
     e->in = numbers_copy(c->graph->in, c->graph->n_in);
     e->out = numbers_copy(c->graph->out, c->graph->n_out);
     e->n_in = c->graph->n_in;
     e->n_out = c->graph->n_out;
-    if (!e->node || !e->constant || !e->at) abort();
+    if (!e->node || !e->constant || !e->at || !e->root || !e->updated) abort();
+    for (uint32_t v = 0; v < e->n_value; v++) e->root[v] = v;
     engined_views_fill(c->graph, &e->views);
     status = values_place(e, c->graph);
     for (uint32_t n = 0; n < c->graph->n_node && status == BP_OK; n++)
         if (!node_prepare(e, c, n))
             status = bp_fail(engined_cpu.host, BP_ERR_UNSUPPORTED, "no row for a node");
+    if (status == BP_OK)
+        status = engined_state_create(c, e->updated, e->views.view, &e->state);
     if (status) engine_destroy(engined_cpu.self, c->device, e);
     else *out = e;
     return status;
@@ -528,7 +548,7 @@ static enum bp_status node_run(const struct engine *e, const struct engined_node
     l.workspace = (void *)(((uintptr_t)l.workspace + align - 1) / align * align);
     if (node->row) return node->row->launch(&l);
     return engined_copy(run, out[0], in[0],
-                        (uint64_t)out[0]->count * element_size(out[0]->dtype));
+                        (uint64_t)out[0]->count * engined_size(out[0]->dtype));
 }
 
 /* Where a run keeps the results of nodes. */
@@ -556,7 +576,7 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
 {
     struct engine *e = run->engine;
     struct context *context = run->context;
-    struct bp_view *view = malloc((e->n_value + 1) * sizeof *view);
+    struct bp_view *view = malloc((e->n_value + 1) * sizeof *view), *in;
     enum bp_status status = BP_OK;
     struct place place;
 
@@ -571,11 +591,17 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
         view[v].memory = place.memory;
         view[v].data = place.data + e->at[v];
     }
-    for (uint32_t i = 0; i < e->n_in; i++) view[e->in[i]] = *run->in[i];
+    in = malloc((e->n_in + 1u) * sizeof *in);
+    if (!in) abort();
+    for (uint32_t i = 0; i < e->n_in; i++) in[i] = *run->in[i];
+    status = engined_state_begin(e->state, run, in);
+    for (uint32_t i = 0; i < e->n_in; i++) view[e->in[i]] = in[i];
     for (uint32_t o = 0; o < e->n_out; o++) view[e->out[o]] = *run->out[o];
     for (size_t n = 0; n < e->n_node && status == BP_OK; n++)
         status = node_run(e, &e->node[n], view, run, place);
+    status = engined_state_end(e->state, run, status);
     engined_defect(run);
+    free(in);
     if (context) nanosleep(&(struct timespec){0, 50000}, NULL); /* so that runs meet */
     if (context) atomic_fetch_sub(&context->busy, 1);
     free(view);
@@ -670,6 +696,7 @@ const struct bp_plugin *bp_plugin_get(void)
     if (engined_has("contexts")) engines.context_destroy = context_destroy;
     if (engined_has("saves") || engined_word("save")) engines.save = engined_save;
     if (engined_has("refits") || engined_word("refit")) engines.refit = engined_refit;
+    if (engined_has("updates")) engines.flags = BP_ENGINE_UPDATES;
     engines.n_known = engined_known(&engines.known);
     plugin.name = "engined";
     plugin.create = engined_create;

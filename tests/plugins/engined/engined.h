@@ -39,6 +39,10 @@
  *   run=none             a run does nothing, to measure what others do (when the plugin is loaded)
  *   run=NAME             a run is wrong in one way: see engined_defect.c
  *   refuse=OP            does not claim nodes of this operator
+ *   updates              groups may update memory (when the plugin is loaded)
+ *   copies               runs use copies of their inputs in memory of the engine, which it makes
+ *                        again if the contents have changed; updated inputs are copied back
+ *   state=never, blind   makes the copies in each run; only in the first one
  *
  *   captures             states that its runs may be recorded
  *
@@ -68,6 +72,7 @@ struct engined {
     atomic_int refits, changed; /* groups made from others, and the constants that were changed */
     atomic_uint flags, allow; /* of the last claim */
     atomic_int differ;        /* compilations whose flags are not those of the claim */
+    atomic_int copied, reused; /* inputs of runs that were copied, and that need not be */
 };
 extern struct engined engined;
 
@@ -134,6 +139,22 @@ enum bp_status engined_copy(const struct bp_engine_run *run, const struct bp_vie
 enum bp_status engined_change(const struct bp_engine_run *run, const struct bp_view *v, int64_t i,
                               void (*change)(float *element));
 
+/* The bytes of an element. */
+size_t engined_size(uint32_t dtype);
+
+/* engined_state.c: the copies of a group's inputs, which views describe; NULL: there are none.
+ * updated: of each value: whether the group updates it. */
+struct engined_state;
+enum bp_status engined_state_create(const struct bp_engine_compile *compile, const bool *updated,
+                                    const struct bp_view *view, struct engined_state **out);
+void engined_state_destroy(struct engined_state *state);
+/* Before a run: makes copies, and sets `in` to them. After each begin: copies back. Returns the
+ * status of the run, or of the copies. */
+enum bp_status engined_state_begin(struct engined_state *state, const struct bp_engine_run *run,
+                                   struct bp_view *in);
+enum bp_status engined_state_end(struct engined_state *state, const struct bp_engine_run *run,
+                                 enum bp_status status);
+
 /* engined_defect.c: does what run=NAME says, at the end of a run. */
 void engined_defect(const struct bp_engine_run *run);
 
@@ -146,6 +167,9 @@ struct engined_node {
     uint32_t *in, *out; /* numbers of values */
     uint32_t n_in, n_out;
 };
+
+/* The value that output o of a node updates; BP_DATA_NONE: none. */
+uint32_t engined_updated(const struct bp_data_node *node, uint32_t o);
 
 /* Fills the operators that some row computes, and returns how many there are. */
 size_t engined_known(const struct bp_engine_op **out_known);

@@ -65,7 +65,7 @@ void engined_claim_all(const struct bp_graph_data *graph, struct bp_claim *out)
     engined_views_fill(graph, &views);
     for (uint32_t n = 0; n < graph->n_node; n++) {
         const struct bp_data_node *node = engined_data_node(graph, n);
-        bool good = !node->flags;
+        bool good = !(node->flags & ~(engined_has("updates") ? (uint32_t)BP_DATA_UPDATE : 0));
         if (is_word("refuse", node->op)) {
             out->reason[n] = "it is refused";
             continue;

@@ -37,7 +37,8 @@ void engined_defect(const struct bp_engine_run *run)
     static atomic_int runs, inside;
     static _Atomic int64_t count;
     int64_t none = 0;
-    const struct bp_view *out = run->out[0], *last = run->out[run->n_out - 1];
+    const struct bp_view *out = run->n_out ? run->out[0] : run->in[0]; /* groups may only update */
+    const struct bp_view *last = run->n_out ? run->out[run->n_out - 1] : out;
     int number = atomic_fetch_add(&runs, 1);
 
     if (engined_has("run=first")) element_spoil(run, out, 0);

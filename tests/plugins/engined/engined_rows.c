@@ -45,6 +45,13 @@ static uint32_t known_port(const uint16_t *at, uint32_t n_port, uint32_t i)
     return port;
 }
 
+uint32_t engined_updated(const struct bp_data_node *node, uint32_t o)
+{
+    const struct bp_port *port = &node->info->out[known_port(node->out_at, node->info->n_out, o)];
+
+    return port->kind == BP_PORT_UPDATE ? node->in[node->in_at[port->share]] : BP_DATA_NONE;
+}
+
 static bool same_shape(const struct bp_view *a, const struct bp_view *b)
 {
     return a->rank == b->rank && !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
@@ -120,8 +127,11 @@ bool engined_find(const struct bp_graph_data *graph, uint32_t n, const struct bp
     if (node->n_in > PORTS || node->n_out > PORTS) return false;
     for (uint32_t i = 0; i < node->n_in; i++)
         in[i] = node->in[i] == BP_DATA_NONE ? NULL : &view[node->in[i]];
-    for (uint32_t i = 0; i < node->n_out; i++)
-        out[i] = node->out[i] == BP_DATA_NONE ? NULL : &view[node->out[i]];
+    for (uint32_t i = 0; i < node->n_out; i++) {
+        uint32_t v = engined_updated(node, i);
+        if (v == BP_DATA_NONE) v = node->out[i];
+        out[i] = v == BP_DATA_NONE ? NULL : &view[v];
+    }
     if (!strcmp(node->op, "reshape")) return !((in[0]->flags | out[0]->flags) & BP_VIEW_STRIDED);
     for (uint64_t failed = 0; failed < k->count; failed++) { /* rows by falling priority */
         const struct bp_kernel *best = NULL;
