@@ -5,13 +5,18 @@
 #include "cudnn_descriptor.h"
 
 /* The maximum number of configurations, and of notes of one engine. */
-enum { CONFIGS = 16, NOTES = 32 };
+enum {
+    CONFIGS = 16,
+    NOTES = 32
+};
 
 /* The numerical notes that an accepted engine may have. Transforms have other rounding errors than
  * sums of products, and spread values that are not finite. Sums without a fixed order differ from
  * run to run. Factors and sums must keep their precision. An engine with an unknown note is
  * rejected. */
-enum { GOOD_NOTES = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_KEEPS_NAN };
+enum {
+    GOOD_NOTES = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_KEEPS_NAN
+};
 
 bool cudnn_has_graphs(void)
 {
@@ -105,20 +110,32 @@ void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tenso
                : NULL;
 }
 
-void *cudnn_add_pointwise(struct cudnn_builder *b, int mode, void *x, void *with, void *y)
+/* Appends the description of a step, without its tensors. */
+static void *descriptor_add_step(struct cudnn_builder *b, const struct cudnn_step *step)
 {
-    static const int type = CUDNN_F32, nan = CUDNN_KEEP_NAN;
-    void *step = cudnn_add(b, CUDNN_IS_STEP), *o = NULL;
+    static const int nan = CUDNN_KEEP_NAN;
+    void *d = cudnn_add(b, CUDNN_IS_STEP);
 
-    if (step && cudnn_set(b, step, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &mode) &&
-        cudnn_set(b, step, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
-        (with || cudnn_set(b, step, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 1, &nan)) &&
-        cudnn_finalize(b, step))
-        o = cudnn_add(b, CUDNN_IS_POINTWISE);
-    return o && cudnn_set_descriptor(b, o, CUDNN_POINTWISE_STEP, step) &&
-                   cudnn_set_descriptor(b, o, CUDNN_POINTWISE_X, x) &&
-                   (!with || cudnn_set_descriptor(b, o, CUDNN_POINTWISE_B, with)) &&
-                   cudnn_set_descriptor(b, o, CUDNN_POINTWISE_Y, y) && cudnn_finalize(b, o)
+    return d && cudnn_set(b, d, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &step->mode) &&
+                   cudnn_set(b, d, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &step->type) &&
+                   (step->mode != CUDNN_INDEX ||
+                    cudnn_set_i64(b, d, CUDNN_STEP_AXIS, 1, &step->axis)) &&
+                   (step->mode != CUDNN_RELU ||
+                    cudnn_set(b, d, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 1, &nan)) &&
+                   cudnn_finalize(b, d)
+               ? d
+               : NULL;
+}
+
+void *cudnn_add_pointwise(struct cudnn_builder *b, const struct cudnn_step *step)
+{
+    void *d = descriptor_add_step(b, step), *o = d ? cudnn_add(b, CUDNN_IS_POINTWISE) : NULL;
+
+    return o && cudnn_set_descriptor(b, o, CUDNN_POINTWISE_STEP, d) &&
+                   cudnn_set_descriptor(b, o, CUDNN_POINTWISE_X, step->x) &&
+                   (!step->with || cudnn_set_descriptor(b, o, CUDNN_POINTWISE_B, step->with)) &&
+                   (!step->where || cudnn_set_descriptor(b, o, CUDNN_POINTWISE_T, step->where)) &&
+                   cudnn_set_descriptor(b, o, CUDNN_POINTWISE_Y, step->y) && cudnn_finalize(b, o)
                ? o
                : NULL;
 }
@@ -193,8 +210,7 @@ static bool builder_choose(struct cudnn_builder *b, void *graph)
     void *config[CONFIGS], *heuristic = descriptor_create(b, CUDNN_IS_HEURISTIC);
     int64_t made = 0, n = 0;
     bool good = heuristic && cudnn_set_descriptor(b, heuristic, CUDNN_HEURISTIC_GRAPH, graph) &&
-                cudnn_set(b, heuristic, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1,
-                          &mode) &&
+                cudnn_set(b, heuristic, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, &mode) &&
                 cudnn_finalize(b, heuristic);
 
     while (good && made < CONFIGS) {

@@ -17,7 +17,7 @@ static const int64_t cudnn_workspace_most = INT64_C(1) << 30;
 /* A graph of operations, and the library's execution plan for this graph. The graph is destroyed
  * together with the plan, because the library's documentation does not state whether a plan needs
  * the graph. */
-enum { CUDNN_MADE = 24 };
+enum { CUDNN_MADE = 64 };
 struct cudnn_graph {
     void *made[CUDNN_MADE]; /* descriptors in order of creation; the last is the plan */
     int n;                  /* number of descriptors */
@@ -71,10 +71,18 @@ bool cudnn_set_descriptor(const struct cudnn_builder *b, void *descriptor, int a
                           void *value);
 bool cudnn_finalize(const struct cudnn_builder *b, void *descriptor);
 
-/* Append a finalized tensor, and the operation y = mode(x, with) on tensors, computed in f32; with:
- * NULL for a mode of one operand. NULL: the library does not support it. */
+/* An operation y = mode(x, with) on each element of tensors. */
+struct cudnn_step {
+    int mode, type; /* type: in which the library computes; 0: f32 */
+    int axis;       /* of CUDNN_INDEX */
+    void *x, *with; /* with: NULL for a mode of one operand */
+    void *where;    /* of CUDNN_SELECT: y is x if it is true, else with; or NULL */
+    void *y;
+};
+
+/* Append a finalized tensor, and the operation of a step. NULL: the library does not support it. */
 void *cudnn_add_tensor(struct cudnn_builder *b, const struct cudnn_tensor *tensor);
-void *cudnn_add_pointwise(struct cudnn_builder *b, int mode, void *x, void *with, void *y);
+void *cudnn_add_pointwise(struct cudnn_builder *b, const struct cudnn_step *step);
 
 /* Appends the graph of n operations and its execution plan. false: no engine meets the guarantees
  * of the kernel rows. */

@@ -112,7 +112,9 @@ static bool add_step(struct conv_builder *c, void *with, void **operation, int *
     void *x = c->tensor[SUMS + *n - 1],
          *y = *n == step_count(c->plan) ? c->tensor[Y] : c->tensor[SUMS + *n];
 
-    operation[*n] = cudnn_add_pointwise(&c->b, with ? CUDNN_ADD : CUDNN_RELU, x, with, y);
+    operation[*n] = cudnn_add_pointwise(
+        &c->b, &(struct cudnn_step){.mode = with ? CUDNN_ADD : CUDNN_RELU, .x = x, .with = with,
+                                    .y = y});
     return operation[(*n)++] != NULL;
 }
 

@@ -3,12 +3,22 @@
  * graph interface has for them. The tensors have the axes rows, terms, 1 and 1; the portable
  * kernels compute rows that are not contiguous, and calls without a scale. The rows exist only with
  * the setting NORMS, because no GPU has shown yet that they are faster than the portable ones. */
-#include "cudnn_kept.h"
-#include "gemm.h"
+#include "cudnn_held.h"
 
 /* The operands, whose tensors have these ids, and epsilon, which the library reads from the host's
  * memory. R is 1 / the deviation. */
-enum { X, Y, SCALE, BIAS, MEAN, R, TENSORS, EPSILON = TENSORS, OPERANDS, RANK = 4 };
+enum {
+    X,
+    Y,
+    SCALE,
+    BIAS,
+    MEAN,
+    R,
+    TENSORS,
+    EPSILON = TENSORS,
+    OPERANDS,
+    RANK = 4
+};
 
 /* All inputs of a graph. Keys are compared as bytes. */
 struct norm_key {
@@ -16,22 +26,20 @@ struct norm_key {
 };
 
 struct norm_plan {
-    struct gpu_device *device;
-    void *handle;
+    struct cudnn_held held; /* must be first */
     struct norm_key key;
-    const struct cudnn_graph *graph;
     float epsilon;
-    uint64_t bytes[TENSORS]; /* of a copy in the workspace, for unaligned operands */
 };
 
 /* The views of a call by operand; NULL: absent. */
 static void norm_views(int mode, const struct bp_view *const *in, uint32_t n_in,
                        const struct bp_view *const *out, uint32_t n_out,
-                       const struct bp_view *view[TENSORS])
+                       const struct bp_view *view[CUDNN_VIEWS])
 {
     const bool centres = mode == CUDNN_MODE_LAYER;
     const uint32_t r = centres ? 2 : 1;
 
+    for (int i = 0; i < CUDNN_VIEWS; i++) view[i] = NULL;
     view[X] = in[0];
     view[Y] = out[0];
     view[SCALE] = n_in > 1 ? in[1] : NULL;
@@ -42,7 +50,8 @@ static void norm_views(int mode, const struct bp_view *const *in, uint32_t n_in,
 
 /* Whether the library has the operation for these views. A layer_norm saves both statistics or
  * none, and has a bias. */
-static bool norm_init(struct norm_plan *p, int mode, int axis, const struct bp_view *view[TENSORS])
+static bool norm_init(struct norm_plan *p, int mode, int axis,
+                      const struct bp_view *view[CUDNN_VIEWS])
 {
     const struct bp_view *x = view[X];
     const bool centres = mode == CUDNN_MODE_LAYER;
@@ -56,10 +65,9 @@ static bool norm_init(struct norm_plan *p, int mode, int axis, const struct bp_v
     for (int i = 0; i < TENSORS; i++) {
         if (!view[i]) continue;
         if (view[i]->flags & BP_VIEW_STRIDED) return false;
-        p->bytes[i] = gpu_gemm_aligned((uint64_t)view[i]->count * gpu_gemm_size(view[i]->dtype),
-                                       CUDNN_WORKSPACE_ALIGNMENT);
+        p->held.bytes[i] = cudnn_held_bytes(view[i]->dtype, (uint64_t)view[i]->count);
     }
-    p->key = (struct norm_key){CUDNN_IS_NORM, mode, x->dtype, view[R] != NULL,
+    p->key = (struct norm_key){CUDNN_IS_NORM,           mode,      x->dtype, view[R] != NULL,
                                (int)(x->count / terms), (int)terms};
     return true;
 }
@@ -78,20 +86,24 @@ static void *norm_tensor(struct cudnn_builder *b, const struct norm_key *key, in
     const int terms = wide ? key->terms : 1;
     const int shape[RANK] = {tall ? key->rows : 1, terms, 1, 1}, stride[RANK] = {terms, 1, 1, 1};
     const struct cudnn_tensor t = {.type = wide ? cudnn_type_of((uint8_t)key->dtype) : CUDNN_F32,
-                                   .rank = RANK, .shape = shape, .stride = stride, .id = i,
-                                   .alignment = CUDNN_ALIGNED, .by_value = i == EPSILON};
+                                   .rank = RANK,
+                                   .shape = shape,
+                                   .stride = stride,
+                                   .id = i,
+                                   .alignment = CUDNN_ALIGNED,
+                                   .by_value = i == EPSILON};
 
     return cudnn_add_tensor(b, &t);
 }
 
 static bool norm_make(const void *of, struct cudnn_graph *out)
 {
-    static const int word[OPERANDS] = {CUDNN_NORM_X, CUDNN_NORM_Y, CUDNN_NORM_SCALE,
-                                       CUDNN_NORM_BIAS, CUDNN_NORM_MEAN, CUDNN_NORM_R,
+    static const int word[OPERANDS] = {CUDNN_NORM_X,      CUDNN_NORM_Y,    CUDNN_NORM_SCALE,
+                                       CUDNN_NORM_BIAS,   CUDNN_NORM_MEAN, CUDNN_NORM_R,
                                        CUDNN_NORM_EPSILON};
     const struct norm_plan *p = of;
     const int phase = p->key.saves ? CUDNN_NORM_TRAINING : CUDNN_NORM_INFERENCE;
-    struct cudnn_builder b = {.device = p->device, .handle = p->handle};
+    struct cudnn_builder b = {.device = p->held.device, .handle = p->held.handle};
     void *tensor[OPERANDS] = {NULL}, *o = NULL;
     bool good = cudnn_has_graphs();
 
@@ -104,53 +116,28 @@ static bool norm_make(const void *of, struct cudnn_graph *out)
         if (tensor[i]) good = cudnn_set_descriptor(&b, o, word[i], tensor[i]);
     good = good && cudnn_finalize(&b, o) && cudnn_build(&b, &o, 1);
     if (good) *out = b.graph;
-    else cudnn_graph_drop(p->device, &b.graph);
+    else cudnn_graph_drop(p->held.device, &b.graph);
     return good;
 }
 
 enum bp_status gpu_norm_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
-    const bool centres = portable_number(prep->kernel) == CUDNN_MODE_LAYER;
+    const int mode = portable_number(prep->kernel);
+    const bool centres = mode == CUDNN_MODE_LAYER;
     const struct bp_layer_norm_attrs *layer = prep->attrs;
     const struct bp_rms_norm_attrs *rms = prep->attrs;
-    struct norm_plan made = {.epsilon = (float)(centres ? layer->epsilon : rms->epsilon)}, *plan;
-    const struct bp_view *view[TENSORS];
-    uint64_t bytes = 0;
-    KIT_CONTEXT caller = {NULL};
+    struct norm_plan made = {.held = {.size = sizeof made, .results = 1 << Y | 1 << MEAN | 1 << R},
+                             .epsilon = (float)(centres ? layer->epsilon : rms->epsilon)};
+    const struct bp_view *view[CUDNN_VIEWS];
 
-    norm_views(portable_number(prep->kernel), prep->in, prep->n_in, prep->out, prep->n_out, view);
-    if (!norm_init(&made, portable_number(prep->kernel),
-                   (int)(centres ? layer->axis : rms->axis), view))
+    norm_views(mode, prep->in, prep->n_in, prep->out, prep->n_out, view);
+    if (!norm_init(&made, mode, (int)(centres ? layer->axis : rms->axis), view))
         return BP_ERR_UNSUPPORTED;
-    TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
-    pthread_mutex_lock(&made.device->loading);
-    made.graph = cudnn_kept_take(made.device, &made.key, sizeof made.key, norm_make, &made);
-    pthread_mutex_unlock(&made.device->loading);
-    if (!made.graph) return BP_ERR_UNSUPPORTED;
-    plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
-    if (!plan) {
-        cudnn_graph_return(made.device, made.graph);
-        return BP_ERR_MEMORY;
-    }
-    for (int i = 0; i < TENSORS; i++) bytes += made.bytes[i];
-    BP_SET(out, plan, plan);
-    BP_SET(out, workspace, (uint64_t)made.graph->workspace + bytes);
-    BP_SET(out, workspace_alignment, CUDNN_WORKSPACE_ALIGNMENT);
-    return BP_OK;
-}
-
-void gpu_norm_end(void *self, const struct bp_kernel *row, void *p)
-{
-    const struct bp_host *host = ((struct gpu *)self)->host;
-    struct norm_plan *plan = p;
-
-    (void)row;
-    cudnn_graph_return(plan->device, plan->graph);
-    host->release(host->ctx, plan, sizeof *plan);
+    return cudnn_held_prepare(self, prep, &made.held, &made.key, sizeof made.key, norm_make, out);
 }
 
 static enum bp_status norm_enqueue(const struct norm_plan *p, struct gpu_stream *stream,
-                                   const struct bp_view at[TENSORS], void *workspace)
+                                   const struct bp_view at[CUDNN_VIEWS], void *workspace)
 {
     int64_t id[OPERANDS];
     void *operand[OPERANDS];
@@ -161,32 +148,21 @@ static enum bp_status norm_enqueue(const struct norm_plan *p, struct gpu_stream 
         id[n] = i;
         operand[n++] = i == EPSILON ? (void *)&p->epsilon : at[i].data;
     }
-    return cudnn_graph_enqueue(p->device, p->graph, stream, n, id, operand, workspace);
+    return cudnn_graph_enqueue(p->held.device, p->held.graph, stream, n, id, operand, workspace);
 }
 
-/* Operands at other addresses than multiples of 16 are copied. */
 enum bp_status gpu_norm_run(const struct bp_launch *launch)
 {
     const struct norm_plan *p = launch->plan;
-    const struct bp_view *view[TENSORS];
-    char *workspace = launch->workspace;
-    struct bp_view at[TENSORS];
+    const struct bp_view *view[CUDNN_VIEWS];
+    struct bp_view at[CUDNN_VIEWS];
     KIT_CONTEXT caller = {NULL};
     struct gpu_device *device;
+    void *workspace;
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     norm_views(p->key.mode, launch->in, launch->n_in, launch->out, launch->n_out, view);
-    for (int i = 0; i < TENSORS; i++) {
-        if (!view[i]) continue;
-        at[i] = *view[i];
-        if ((uintptr_t)view[i]->data % CUDNN_ALIGNED) at[i].data = workspace;
-        workspace += p->bytes[i];
-        if (at[i].data != view[i]->data && (i == X || i == SCALE || i == BIAS))
-            TRY(cudnn_assign(launch, view[i], &at[i]));
-    }
+    TRY(cudnn_held_begin(&p->held, launch, view, at, &workspace));
     TRY(norm_enqueue(p, launch->stream, at, workspace));
-    for (int i = 0; i < TENSORS; i++)
-        if (view[i] && at[i].data != view[i]->data && i != X && i != SCALE && i != BIAS)
-            TRY(cudnn_assign(launch, &at[i], view[i]));
-    return BP_OK;
+    return cudnn_held_finish(&p->held, launch, view, at);
 }

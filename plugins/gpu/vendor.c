@@ -93,6 +93,7 @@ static enum bp_status is_allowed(const struct gpu *gpu, const struct bp_kernel *
         const char *op, *setting, *why;
     } wanted[] = {
         {"attention", "FLASH", "it rounds the weights to the half type"},
+        {"batch_norm", "NORMS", "it may be slower than the portable kernel"},
         {"layer_norm", "NORMS", "it may be slower than the portable kernel"},
         {"rms_norm", "NORMS", "it may be slower than the portable kernel"},
     };

@@ -2,29 +2,17 @@
 /* cudnn_graph.c: simulates cuDNN's graph interface, for graphs of one convolution, or of a
  * convolution and steps behind it: the additions of a bias and of a residual, and relu. A step
  * reads the result of the one before it from a virtual tensor. A graph may also be one attention,
- * or one norm, which other files compute. The simulation accepts attributes
+ * one norm, or steps (cudnn_steps.c), which other files compute. The simulation accepts attributes
  * only with the types, counts and order that the library's documentation states. Of the engine
  * configurations that its heuristic lists, only the last ones meet the guarantees of plugins/gpu;
  * the others refuse to run, or lose NaN in relu. */
-#include "cudnn.h"
+#include "cudnn_graph.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 3 }; /* behind a product: two additions and relu */
-enum { DESCRIPTOR = 0xd9, VALUES = 12, VALUE = 64, WAYS = 11, NOTES = 3 };
-
-struct value {
-    int attribute, type;
-    int64_t n; /* 0: not set */
-    unsigned char data[VALUE];
-};
-
-struct descriptor {
-    int magic, kind;
-    bool final;
-    int way; /* of a configuration, an engine or a plan */
-    struct value value[VALUES];
-    struct descriptor *graph; /* of a configuration, an engine or a plan */
+enum {
+    WAYS = 11,
+    NOTES = 3
 };
 
 /* The attributes of each kind of descriptor: their type, and the minimum and maximum number of
@@ -35,8 +23,8 @@ static const struct rule {
     int64_t least, most;
 } rules[] = {
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
-    {CUDNN_IS_TENSOR, CUDNN_TENSOR_SHAPE, CUDNN_OF_I64, 4, AXES},
-    {CUDNN_IS_TENSOR, CUDNN_TENSOR_STRIDE, CUDNN_OF_I64, 4, AXES},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_SHAPE, CUDNN_OF_I64, 3, AXES},
+    {CUDNN_IS_TENSOR, CUDNN_TENSOR_STRIDE, CUDNN_OF_I64, 3, AXES},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ID, CUDNN_OF_I64, 1, 1},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, 1},
     {CUDNN_IS_TENSOR, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 0, 1},
@@ -58,9 +46,21 @@ static const struct rule {
     {CUDNN_IS_STEP, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_STEP, CUDNN_STEP_NAN, CUDNN_OF_NAN_MODES, 0, 1},
+    {CUDNN_IS_STEP, CUDNN_STEP_AXIS, CUDNN_OF_I64, 0, 1},
+    {CUDNN_IS_PRODUCT_TYPE, CUDNN_PRODUCT_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_PRODUCT, CUDNN_PRODUCT_A, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_PRODUCT, CUDNN_PRODUCT_B, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_PRODUCT, CUDNN_PRODUCT_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_PRODUCT, CUDNN_PRODUCT_TYPE, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_REDUCTION_TYPE, CUDNN_REDUCTION_MODE, CUDNN_OF_REDUCTIONS, 1, 1},
+    {CUDNN_IS_REDUCTION_TYPE, CUDNN_REDUCTION_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
+    {CUDNN_IS_REDUCTION, CUDNN_REDUCTION_X, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_REDUCTION, CUDNN_REDUCTION_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
+    {CUDNN_IS_REDUCTION, CUDNN_REDUCTION_TYPE, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_STEP, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_X, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_B, CUDNN_OF_DESCRIPTORS, 0, 1},
+    {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_T, CUDNN_OF_DESCRIPTORS, 0, 1},
     {CUDNN_IS_POINTWISE, CUDNN_POINTWISE_Y, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, 1},
     {CUDNN_IS_CONV, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, 1},
@@ -78,17 +78,19 @@ static const struct rule {
         {CUDNN_IS_##KIND, CUDNN_##KIND##_BETA, CUDNN_OF_F32, 1, 1},
     OPERATION(FORWARD) OPERATION(GRAD_INPUT) OPERATION(GRAD_WEIGHT)
 #undef OPERATION
-    {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, 1 + STEPS},
+        {CUDNN_IS_GRAPH, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, 1, STEPS},
     {CUDNN_IS_GRAPH, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_GRAPH, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_HEURISTIC, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_CONFIG, CUDNN_OF_DESCRIPTORS, 1, 1},
     {CUDNN_IS_PLAN, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, 1},
-    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, PARTS + 1},
-    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, PARTS + 1},
+    {CUDNN_IS_PACK, CUDNN_PACK_IDS, CUDNN_OF_I64, 3, PARTS + NUMBERS},
+    {CUDNN_IS_PACK, CUDNN_PACK_ADDRESSES, CUDNN_OF_ADDRESSES, 3, PARTS + NUMBERS},
     {CUDNN_IS_PACK, CUDNN_PACK_WORKSPACE, CUDNN_OF_ADDRESSES, 1, 1},
 };
-enum { RULES = sizeof rules / sizeof *rules };
+enum {
+    RULES = sizeof rules / sizeof *rules
+};
 
 static size_t cudnn_graph_size_of(int type)
 {
@@ -97,13 +99,6 @@ static size_t cudnn_graph_size_of(int type)
                    type == CUDNN_OF_DESCRIPTORS
                ? 8
                : 4;
-}
-
-static bool cudnn_graph_is(const void *p, int kind)
-{
-    const struct descriptor *d = p;
-
-    return d && d->magic == DESCRIPTOR && d->kind == kind;
 }
 
 int cudnnBackendCreateDescriptor(int kind, void **out)
@@ -132,32 +127,6 @@ int cudnnBackendDestroyDescriptor(void *p)
     return sim_leave(code);
 }
 
-static struct value *cudnn_graph_value_of(struct descriptor *d, int attribute)
-{
-    int i = 0;
-
-    while (i < VALUES && d->value[i].n && d->value[i].attribute != attribute) i++;
-    return i < VALUES ? &d->value[i] : NULL;
-}
-
-/* The attributes of a finalized descriptor. */
-static const void *data_of(const void *p, int attribute)
-{
-    return cudnn_graph_value_of((struct descriptor *)p, attribute)->data;
-}
-static int64_t i64_of(const void *p, int attribute, int64_t i)
-{
-    return ((const int64_t *)data_of(p, attribute))[i];
-}
-static int cudnn_graph_number_of(const void *p, int attribute)
-{
-    return *(const int *)data_of(p, attribute);
-}
-static void *pointer_of(const void *p, int attribute)
-{
-    return *(void *const *)data_of(p, attribute);
-}
-
 static int cudnn_graph_take(struct descriptor *d, int attribute, int type, int64_t n,
                             const void *values)
 {
@@ -183,18 +152,14 @@ int cudnnBackendSetAttribute(void *p, int attribute, int type, int64_t n, const 
 
 /* ---- finalizing descriptors ---- */
 
-static int64_t cudnn_graph_count_of(const void *p, int attribute)
-{
-    return cudnn_graph_value_of((struct descriptor *)p, attribute)->n;
-}
-
 static bool tensor_is_good(const struct descriptor *d)
 {
     int64_t n = cudnn_graph_count_of(d, CUDNN_TENSOR_SHAPE),
             all = i64_of(d, CUDNN_TENSOR_ALIGNMENT, 0);
     bool good = n == cudnn_graph_count_of(d, CUDNN_TENSOR_STRIDE) && all > 0 &&
                 !(all & (all - 1)) &&
-                cudnn_type_of(cudnn_graph_number_of(d, CUDNN_TENSOR_TYPE)) < SIM_TYPES;
+                (cudnn_type_of(cudnn_graph_number_of(d, CUDNN_TENSOR_TYPE)) < SIM_TYPES ||
+                 cudnn_is_step_type(d));
 
     for (int64_t i = 0; i < n && good; i++)
         good = i64_of(d, CUDNN_TENSOR_SHAPE, i) > 0 && i64_of(d, CUDNN_TENSOR_STRIDE, i) > 0;
@@ -213,8 +178,8 @@ static bool conv_is_good(const struct descriptor *d)
 
     for (int64_t i = 0; i < n && good; i++)
         good = i64_of(d, CUDNN_CONV_PAD_BEFORE, i) >= 0 &&
-               i64_of(d, CUDNN_CONV_PAD_BEHIND, i) >= 0 &&
-               i64_of(d, CUDNN_CONV_DILATION, i) > 0 && i64_of(d, CUDNN_CONV_STRIDE, i) > 0;
+               i64_of(d, CUDNN_CONV_PAD_BEHIND, i) >= 0 && i64_of(d, CUDNN_CONV_DILATION, i) > 0 &&
+               i64_of(d, CUDNN_CONV_STRIDE, i) > 0;
     return good;
 }
 
@@ -223,8 +188,12 @@ static const struct operation {
     int kind, result, part[3], conv, alpha, beta;
 } operations[] = {
 #define OPERATION(KIND, result) \
-    {CUDNN_IS_##KIND, result, {CUDNN_##KIND##_X, CUDNN_##KIND##_W, CUDNN_##KIND##_Y}, \
-     CUDNN_##KIND##_CONV, CUDNN_##KIND##_ALPHA, CUDNN_##KIND##_BETA},
+    {CUDNN_IS_##KIND, \
+     result, \
+     {CUDNN_##KIND##_X, CUDNN_##KIND##_W, CUDNN_##KIND##_Y}, \
+     CUDNN_##KIND##_CONV, \
+     CUDNN_##KIND##_ALPHA, \
+     CUDNN_##KIND##_BETA},
     OPERATION(FORWARD, 2) OPERATION(GRAD_INPUT, 0) OPERATION(GRAD_WEIGHT, 1)
 #undef OPERATION
 };
@@ -234,13 +203,6 @@ static const struct operation *operation_of(const struct descriptor *d)
     for (int i = 0; i < 3; i++)
         if (operations[i].kind == d->kind) return &operations[i];
     return NULL;
-}
-
-/* Whether a tensor is virtual, that is not in memory. */
-static bool is_virtual(const void *p)
-{
-    return cudnn_graph_count_of(p, CUDNN_TENSOR_VIRTUAL) &&
-           *(const bool *)data_of(p, CUDNN_TENSOR_VIRTUAL);
 }
 
 /* Spatial axes are placed at the end, as in the older interface. */
@@ -277,7 +239,8 @@ static struct thing conv_of(const struct descriptor *d)
 static struct run product_of(const struct descriptor *d)
 {
     const struct operation *o = operation_of(d);
-    struct run r = {.conv = conv_of(pointer_of(d, o->conv)), .result = o->result,
+    struct run r = {.conv = conv_of(pointer_of(d, o->conv)),
+                    .result = o->result,
                     .alpha = (double)*(const float *)data_of(d, o->alpha),
                     .beta = (double)*(const float *)data_of(d, o->beta)};
 
@@ -286,11 +249,6 @@ static struct run product_of(const struct descriptor *d)
     r.part[1].kind = FILTER;
     r.conv.groups = r.part[0].shape[1] / r.part[1].shape[1];
     return r;
-}
-
-static bool is_final(const void *p, int kind)
-{
-    return cudnn_graph_is(p, kind) && ((const struct descriptor *)p)->final;
 }
 
 static int finish_operation(const struct descriptor *d, const struct operation *o)
@@ -314,46 +272,18 @@ static int finish_operation(const struct descriptor *d, const struct operation *
     }
     r = product_of(d);
     return r.conv.groups > 0 && cudnn_fits(&r.part[0], &r.part[1], &r.conv, &r.part[2]) ? 0
-                                                                                      : BAD_PARAM;
+                                                                                        : BAD_PARAM;
 }
 
-static bool has_attribute(const void *p, int attribute)
+/* Checks y = x + b, or y = relu(x), behind a convolution, where x is virtual and b in memory. */
+static bool is_tail_step(const struct descriptor *d)
 {
-    return cudnn_graph_count_of(p, attribute) != 0;
-}
-
-static int mode_of(const struct descriptor *pointwise)
-{
-    return cudnn_graph_number_of(pointer_of(pointwise, CUDNN_POINTWISE_STEP), CUDNN_STEP_MODE);
-}
-
-static int finish_step(const struct descriptor *d)
-{
-    int mode = cudnn_graph_number_of(d, CUDNN_STEP_MODE);
-    bool keeps = has_attribute(d, CUDNN_STEP_NAN) &&
-                 cudnn_graph_number_of(d, CUDNN_STEP_NAN) == CUDNN_KEEP_NAN;
-
-    if (cudnn_graph_number_of(d, CUDNN_STEP_TYPE) != CUDNN_F32) return NOT_SUPPORTED;
-    return mode == CUDNN_ADD || (mode == CUDNN_RELU && keeps) ? 0 : NOT_SUPPORTED;
-}
-
-/* Checks y = x + b, or y = relu(x), where x is virtual and b is in memory. */
-static int finish_pointwise(const struct descriptor *d)
-{
-    const void *step = pointer_of(d, CUDNN_POINTWISE_STEP), *x = pointer_of(d, CUDNN_POINTWISE_X);
-    const void *y = pointer_of(d, CUDNN_POINTWISE_Y), *b;
+    const void *x = pointer_of(d, CUDNN_POINTWISE_X), *y = pointer_of(d, CUDNN_POINTWISE_Y);
     bool adds = has_attribute(d, CUDNN_POINTWISE_B);
 
-    if (!is_final(step, CUDNN_IS_STEP) || !is_final(x, CUDNN_IS_TENSOR) ||
-        !is_final(y, CUDNN_IS_TENSOR))
-        return NOT_FINALIZED;
-    if (adds != (mode_of(d) == CUDNN_ADD)) return BAD_PARAM;
-    b = adds ? pointer_of(d, CUDNN_POINTWISE_B) : NULL;
-    if (adds && !is_final(b, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
-    if (!is_virtual(x) || x == y || (adds && is_virtual(b)) ||
-        memcmp(tensor_of(x).shape, tensor_of(y).shape, sizeof tensor_of(x).shape))
-        return NOT_SUPPORTED;
-    return 0;
+    return (mode_of(d) == CUDNN_ADD || mode_of(d) == CUDNN_RELU) && step_type_of(d) == CUDNN_F32 &&
+           is_virtual(x) && !(adds && is_virtual(pointer_of(d, CUDNN_POINTWISE_B))) &&
+           !memcmp(tensor_of(x).shape, tensor_of(y).shape, sizeof tensor_of(x).shape);
 }
 
 /* The operands of attention, in the order of struct attention. */
@@ -366,7 +296,7 @@ static bool is_attention(const struct descriptor *graph)
 }
 
 /* The operands of a norm, in the order of struct norm. */
-static const int norm_words[NORM_PARTS] = {CUDNN_NORM_X, CUDNN_NORM_Y, CUDNN_NORM_SCALE,
+static const int norm_words[NORM_PARTS] = {CUDNN_NORM_X,    CUDNN_NORM_Y,    CUDNN_NORM_SCALE,
                                            CUDNN_NORM_BIAS, CUDNN_NORM_MEAN, CUDNN_NORM_R};
 
 static bool is_norm(const struct descriptor *graph)
@@ -449,6 +379,10 @@ static bool tensors_of(const struct descriptor *graph, const void *tensor[PARTS]
     struct thing y, b;
 
     for (int i = 0; i < PARTS; i++) tensor[i] = NULL;
+    if (cudnn_is_steps(graph)) {
+        cudnn_steps_tensors(graph, tensor);
+        return true;
+    }
     if (is_norm(graph)) {
         for (int i = 0; i < NORM_PARTS; i++)
             if (has_attribute(of[0], norm_words[i])) tensor[i] = pointer_of(of[0], norm_words[i]);
@@ -478,7 +412,8 @@ static bool has_relu(const struct descriptor *graph)
     void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
     int64_t n = cudnn_graph_count_of(graph, CUDNN_GRAPH_OPERATIONS);
 
-    return n > 1 && mode_of(of[n - 1]) == CUDNN_RELU;
+    return n > 1 && cudnn_graph_is(of[n - 1], CUDNN_IS_POINTWISE) &&
+           mode_of(of[n - 1]) == CUDNN_RELU;
 }
 
 /* Checks a graph: one product, and steps behind it, each of which reads what the operation before
@@ -490,6 +425,9 @@ static int finish_graph(const struct descriptor *d)
     const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
     const void *tensor[PARTS], *y;
 
+    for (int64_t i = 0; i < n; i++)
+        if (!of[i] || !((const struct descriptor *)of[i])->final) return NOT_FINALIZED;
+    if (cudnn_is_steps(d)) return cudnn_steps_fit(d) ? 0 : NOT_SUPPORTED;
     if (is_attention(d) || is_norm(d)) {
         if (n > 1) return NOT_SUPPORTED;
         return ((const struct descriptor *)of[0])->final ? 0 : NOT_FINALIZED;
@@ -500,7 +438,7 @@ static int finish_graph(const struct descriptor *d)
     for (int64_t i = 1; i < n; i++) {
         if (!is_final(of[i], CUDNN_IS_POINTWISE)) return NOT_FINALIZED;
         if (!is_virtual(y) || cudnn_graph_number_of(y, CUDNN_TENSOR_TYPE) != CUDNN_F32 ||
-            pointer_of(of[i], CUDNN_POINTWISE_X) != y ||
+            pointer_of(of[i], CUDNN_POINTWISE_X) != y || !is_tail_step(of[i]) ||
             (i + 1 < n && mode_of(of[i]) == CUDNN_RELU))
             return NOT_SUPPORTED;
         y = pointer_of(of[i], CUDNN_POINTWISE_Y);
@@ -583,8 +521,11 @@ static int cudnn_graph_finish(struct descriptor *d)
     case CUDNN_IS_TENSOR: return tensor_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_CONV: return conv_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_STEP:
-        return finish_step(d);
-    case CUDNN_IS_POINTWISE: return finish_pointwise(d);
+    case CUDNN_IS_POINTWISE:
+    case CUDNN_IS_PRODUCT_TYPE:
+    case CUDNN_IS_PRODUCT:
+    case CUDNN_IS_REDUCTION_TYPE:
+    case CUDNN_IS_REDUCTION: return cudnn_steps_finish(d);
     case CUDNN_IS_ATTENTION: return finish_attention(d);
     case CUDNN_IS_NORM: return finish_norm(d);
     case CUDNN_IS_GRAPH:
@@ -674,8 +615,7 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t requested
 
 /* ---- runs ---- */
 
-/* The address of a tensor, by its id; NULL: the pack has none. */
-static void *address_of(const struct descriptor *pack, const void *tensor)
+void *cudnn_address_of(const struct descriptor *pack, const void *tensor)
 {
     const int64_t n = cudnn_graph_count_of(pack, CUDNN_PACK_IDS);
     int k = 0;
@@ -693,7 +633,7 @@ static int place_parts(const struct descriptor *graph, const struct descriptor *
     tensors_of(graph, tensor);
     for (int i = 0; i < PARTS; i++) {
         if (!tensor[i]) continue;
-        at[i] = address_of(pack, tensor[i]);
+        at[i] = cudnn_address_of(pack, tensor[i]);
         if (!at[i]) return BAD_PARAM;
         if ((uintptr_t)at[i] % (uintptr_t)i64_of(tensor[i], CUDNN_TENSOR_ALIGNMENT, 0))
             return MISALIGNED;
@@ -705,7 +645,7 @@ static int start_attention(const struct thing *handle, const struct descriptor *
                            const struct descriptor *pack, void *const at[PARTS])
 {
     const void *operation = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
-    const float *scale = address_of(pack, pointer_of(operation, CUDNN_ATTENTION_SCALE));
+    const float *scale = cudnn_address_of(pack, pointer_of(operation, CUDNN_ATTENTION_SCALE));
     struct attention a;
 
     if (!scale) return BAD_PARAM;
@@ -721,7 +661,7 @@ static int start_norm(const struct thing *handle, const struct descriptor *graph
                       const struct descriptor *pack, void *const at[PARTS])
 {
     const struct descriptor *operation = pointer_of(graph, CUDNN_GRAPH_OPERATIONS);
-    const float *epsilon = address_of(pack, pointer_of(operation, CUDNN_NORM_EPSILON));
+    const float *epsilon = cudnn_address_of(pack, pointer_of(operation, CUDNN_NORM_EPSILON));
     struct norm n = norm_of(operation);
 
     if (!epsilon) return BAD_PARAM;
@@ -743,9 +683,10 @@ static int cudnn_graph_start(const struct thing *handle, const struct descriptor
     way = &ways[plan->way];
     code = place_parts(plan->graph, pack, at);
     if (code) return code;
-    if (!way->works || (way->workspace && !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE),
-                                                     (size_t)way->workspace)))
+    if (!way->works || (way->workspace &&
+                        !sim_reach(pointer_of(pack, CUDNN_PACK_WORKSPACE), (size_t)way->workspace)))
         return BAD_PARAM;
+    if (cudnn_is_steps(plan->graph)) return cudnn_steps_start(handle, plan->graph, pack, at);
     if (is_attention(plan->graph)) return start_attention(handle, plan->graph, pack, at);
     if (is_norm(plan->graph)) return start_norm(handle, plan->graph, pack, at);
     r = product_of(pointer_of(plan->graph, CUDNN_GRAPH_OPERATIONS));

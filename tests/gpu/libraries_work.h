@@ -160,6 +160,10 @@ static const struct recipe recipes[] = {
     {"sim_attention_bf16_cudnn", &attention, 3,
      {{1, 2, 1, 8}, {1, 1, 2, 8}, {1, 1, 2, 8}, {1, 2, 1, 8}}, SIM_BF16, .n_result = 8,
      .result = {9, 10, 11, 12, 13, 14, 15, 16}, .apart = true},
+    /* A mask: a graph of several operations. */
+    {"sim_attention_f16_cudnn", &attention, 4,
+     {{1, 1, 8}, {1, 2, 8}, {1, 2, 8}, {1, 1, 2}, {1, 1, 8}}, SIM_F16, .n_result = 8,
+     .result = {9, 10, 11, 12, 13, 14, 15, 16}, .apart = true},
     {"sim_layer_norm_f16_cudnn", &norm, 3, {{2, 2}, {2}, {2}, {2, 2}}, SIM_F16, .n_result = 4,
      .result = {0, 4, 0, 4}},
     {"sim_layer_norm_bf16_cudnn", &norm, 3, {{2, 2}, {2}, {2}, {2, 2}}, SIM_BF16, .n_result = 4,
@@ -168,10 +172,11 @@ static const struct recipe recipes[] = {
 enum {
     RECIPES = sizeof recipes / sizeof *recipes,
     NORM = RECIPES - 2,
-    ATTENTION = RECIPES - 4,
-    FUSED_CONVS = RECIPES - 8,
-    GRAPHS = RECIPES - 16,
-    UNEVEN = RECIPES - 9,
+    MASKED = RECIPES - 3,
+    ATTENTION = RECIPES - 5,
+    FUSED_CONVS = RECIPES - 9,
+    GRAPHS = RECIPES - 17,
+    UNEVEN = RECIPES - 10,
     HIP = GRAPHS - 8,
 };
 

@@ -13,7 +13,8 @@ import tempfile
 
 BUILD = os.path.abspath(sys.argv[1])
 # Operator, setting, variants of which each row must run one, and how many cases it must run.
-RUNS = [("attention", "FLASH", ["heads.one.causal", "heads.nonfinite"], 8), ("layer_norm", "NORMS", [], 8), ("rms_norm", "NORMS", [], 8)]
+RUNS = [("attention", "FLASH", ["heads.one.causal", "heads.nonfinite", "heads.mask", "heads.mask.bool.causal", "heads.band.causal", "hidden",
+                                "hidden.causal"], 24), ("layer_norm", "NORMS", [], 8), ("rms_norm", "NORMS", [], 8), ("batch_norm", "NORMS", [], 8)]
 
 
 def run(op, setting, variants, least, folder):

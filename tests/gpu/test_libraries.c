@@ -93,6 +93,8 @@ static const struct way ways[] = {
      "cudnnBackendFinalize:19:3000,cudnnBackendFinalize:19:3000,", false, 2048 + 5 * 256, true},
     {"a graph of cuDNN's with attention", ATTENTION, "", false, 2048 + 4 * 256, true},
     {"a graph of cuDNN's with attention: copies", ATTENTION + 1, "", false, 2048 + 4 * 256, true},
+    {"a graph of cuDNN's with attention and a mask: copies", MASKED, "", false, 2048 + 5 * 256,
+     true},
     {"a graph of cuDNN's with layer_norm", NORM, "", false, 2048 + 4 * 256, true},
     {"a graph of cuDNN's with layer_norm: copies", NORM + 1, "", false, 2048 + 4 * 256, true},
     {"no graph of cuDNN's with a residual", FUSED_CONVS, "", true, 1024, false},

@@ -142,6 +142,8 @@ static const struct {
     {"1x3x2+1x5x2+1x5x2+3x5", true, true},
     {"1x3x2+1x5x2+1x5x2+3x5", true, true},
     {"1x4x2+1x2x2+1x2x2", true, true},
+    {"2x3x8+2x5x8+2x5x8+3x5", false, true},
+    {"2x3x8+2x5x8+2x5x8+3x5", true, true},
     {"2x4x9x5+2x2x15x5+2x2x15x3+9x15", false, true},
     {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* every key of a block is hidden, block after
                                                         block */
@@ -187,6 +189,10 @@ static const struct {
     {"heads", "2x4x17x16+2x2x19x16+2x2x19x16", false, true, 0, 0, {0, 0}, DATA_PLAIN},
     {"heads.deep", "1x3x21x64+1x3x70x64+1x3x70x64", false, true, 0, 0, {0, 0}, DATA_PLAIN},
     {"heads.one", "2x4x1x32+2x2x131x32+2x2x131x32", true, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"heads.mask", "2x4x17x16+2x2x19x16+2x2x19x8+2x1x17x19", false, true, 0, 0, {0, 0}, DATA_PLAIN},
+    {"heads.mask.bool", "2x4x17x16+2x2x19x16+2x2x19x8+4x1x19", true, true, 0, 0, {0, 0},
+     DATA_PLAIN},
+    {"heads.band", "2x4x17x16+2x2x40x16+2x2x40x8", true, true, 0, 0, {0, 0}, DATA_PLAIN},
     {"heads.exact", "3x9x16+3x11x16+3x11x8", false, false, 0, 0, {0, 0}, DATA_EXACT},
     {"heads.nonfinite", "2x2x9x16+2x1x11x16+2x1x11x24", false, false, 0, 0, {0, 0},
      DATA_NONFINITE},
