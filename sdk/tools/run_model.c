@@ -35,6 +35,22 @@ bool run_model_once(struct run_model *r, double *seconds)
     return true;
 }
 
+struct bp_program *run_find_program(struct run_model *r)
+{
+    struct bp_tensor **in = calloc(r->n_in + 1, sizeof *in);
+    struct bp_program *program = NULL;
+    bool ok = true;
+
+    if (!in) abort();
+    for (uint32_t i = 0; i < r->n_in; i++) {
+        ok = ok && r->in[i].kind == BP_MODEL_TENSOR;
+        if (ok) in[i] = r->in[i].at[0];
+    }
+    if (ok && bp_model_program(r->model, in, r->n_in, &program)) program = NULL;
+    free(in);
+    return program;
+}
+
 static int model_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -142,10 +158,13 @@ static int model_work(struct run_model *r, const struct run_words *w)
     bool ok;
 
     if (!run_check_shapes(r, w)) return BP_EXIT_USAGE;
-    ok = run_take_inputs(r, w) && run_model_once(r, &first);
+    ok = run_take_inputs(r, w);
+    if (ok) run_interrupt_set(run_find_program(r));
+    ok = ok && run_model_once(r, &first);
     t = calloc(n + 1, sizeof *t);
     if (!t) abort();
     for (size_t i = 0; ok && i < n; i++) ok = run_model_once(r, &t[i]);
+    run_interrupt_set(NULL);
     if (ok) model_report(r, w, first, t, n);
     free(t);
     if (!ok) return BP_EXIT_FAILED;
@@ -174,6 +193,7 @@ int run_open(struct run_model *r, const struct run_words *w)
     double begin;
 
     r->seed = w->seed;
+    run_interrupt_begin();
     bp_watch_begin(run_command);
     if (w->dump) setenv("BP_DUMP_PASSES", w->dump, 1);
     r->core = bp_tool_core(run_command, NULL);

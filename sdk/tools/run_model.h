@@ -56,6 +56,15 @@ void run_close(struct run_model *r);
 /* Runs the model once. seconds: time until the outputs exist. A failure is printed. */
 bool run_model_once(struct run_model *r, double *seconds);
 
+/* Finds the program that runs with the model's inputs use; NULL: they go node by node. */
+struct bp_program *run_find_program(struct run_model *r);
+
+/* In run_interrupt.c: makes the first Ctrl-C cancel a compilation of the program that was set last,
+ * and the next one end the process. Without a compilation the first one ends the process. A program
+ * must be valid until another one, or NULL, is set. */
+void run_interrupt_begin(void);
+void run_interrupt_set(struct bp_program *program);
+
 /* In run_inputs.c: checks each --shape; makes the inputs. A failure is printed. run_data_file: a
  * file of --data, or NULL if it does not exist; the caller frees the path. */
 bool run_check_shapes(struct run_model *r, const struct run_words *words);

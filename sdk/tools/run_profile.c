@@ -209,20 +209,12 @@ static void add_launch(void *ctx, const struct bp_watched_launch *launch)
  * node, or the device records them. */
 static struct bp_program *find_program(struct run_model *r)
 {
-    struct bp_tensor **in = calloc(r->n_in + 1, sizeof *in);
     struct bp_program_info info = {.size = sizeof info};
-    struct bp_program *program = NULL;
-    bool ok = true;
+    struct bp_program *program = run_find_program(r);
 
-    if (!in) abort();
-    for (uint32_t i = 0; i < r->n_in; i++) {
-        ok = ok && r->in[i].kind == BP_MODEL_TENSOR;
-        if (ok) in[i] = r->in[i].at[0];
-    }
-    if (ok && (bp_model_program(r->model, in, r->n_in, &program) || bp_program_compile(program) ||
-               bp_program_get_info(program, &info) || info.records))
+    if (program && (bp_program_compile(program) || bp_program_get_info(program, &info) ||
+                    info.records))
         program = NULL;
-    free(in);
     return program;
 }
 
