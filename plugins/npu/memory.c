@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c: allocates and frees memory of devices, and copies in stream order. CANN's pinned memory
+ * of the host speeds copies up, but operators cannot use it: so it is no memory of tensors. */
+#include "npu.h"
+
+#include <inttypes.h>
+
+static enum bp_status memory_none_left(struct npu_device *device, uint64_t size)
+{
+    uint64_t free_bytes = 0, total = 0;
+
+    TRY(npu_memory_info(device->npu, device->index, &free_bytes, &total));
+    return bp_fail(device->npu->host, BP_ERR_MEMORY,
+                   "npu:%u: aclrtMalloc: %" PRIu64 " bytes were asked for, %" PRIu64 " of %" PRIu64
+                   " are free on the device",
+                   device->index, size, free_bytes, total);
+}
+
+enum bp_status npu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
+                                   struct bp_memory *out)
+{
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+    enum bp_status status;
+    void *data = NULL;
+
+    TRY(npu_device_use(self, index, &caller, &device));
+    if (space != BP_SPACE_DEVICE)
+        return bp_fail(device->npu->host, BP_ERR_UNSUPPORTED,
+                       "npu: operators cannot use memory of the host (space %" PRIu32 ")", space);
+    status = NPU_CALL(device, aclrtMalloc, &data, size, NPU_HUGE_FIRST);
+    if (status == BP_ERR_MEMORY) return memory_none_left(device, size);
+    if (!status) *out = (struct bp_memory){.data = data};
+    return status;
+}
+
+void npu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp_memory *memory)
+{
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device = npu_device_reuse(self, index, &caller);
+
+    (void)space;
+    NPU_NOTE(device, aclrtFree, memory->data);
+}
+
+/* The library copies pageable memory before the call returns; pinned memory has to be waited for,
+ * because the core may use it for something else at once. */
+enum bp_status npu_copy_in(void *self, uint32_t index, void *p, const struct bp_copy *copy)
+{
+    struct npu_stream *stream = p;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+
+    TRY(npu_device_use(self, index, &caller, &device));
+    TRY(NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
+                 NPU_HOST_TO_DEVICE, stream->raw));
+    return NPU_CALL(device, aclrtSynchronizeStream, stream->raw);
+}
+
+enum bp_status npu_copy_out(void *self, uint32_t index, void *p, const struct bp_copy *copy)
+{
+    struct npu_stream *stream = p;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+
+    TRY(npu_device_use(self, index, &caller, &device));
+    TRY(NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
+                 NPU_DEVICE_TO_HOST, stream->raw));
+    return npu_synchronize(self, index, stream);
+}
+
+enum bp_status npu_copy_within(void *self, uint32_t index, void *p, const struct bp_copy *copy)
+{
+    struct npu_stream *stream = p;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+
+    TRY(npu_device_use(self, index, &caller, &device));
+    return NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
+                    NPU_DEVICE_TO_DEVICE, stream->raw);
+}
+
+/* Enables peer access once for each pair of devices. BP_ERR_UNSUPPORTED, without a message: the
+ * devices have no connection, and the core copies through host memory. */
+static enum bp_status memory_reach(struct npu_device *device, const struct npu_device *peer)
+{
+    uint64_t bit = UINT64_C(1) << peer->index % 64;
+    int32_t possible = 0;
+
+    if (peer->index >= 64) return BP_ERR_UNSUPPORTED;
+    if (atomic_load_explicit(&device->peers, memory_order_acquire) & bit) return BP_OK;
+    TRY(NPU_CALL(device, aclrtDeviceCanAccessPeer, &possible, (int32_t)device->index,
+                 (int32_t)peer->index));
+    if (!possible) return BP_ERR_UNSUPPORTED;
+    TRY(NPU_CALL(device, aclrtDeviceEnablePeerAccess, (int32_t)peer->index, 0));
+    atomic_fetch_or_explicit(&device->peers, bit, memory_order_release);
+    return BP_OK;
+}
+
+enum bp_status npu_copy_peer(void *self, uint32_t index, void *p, uint32_t to,
+                             const struct bp_copy *copy)
+{
+    struct npu_stream *stream = p;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device, *peer;
+
+    TRY(npu_device_use(self, to, &caller, &peer));
+    TRY(memory_reach(peer, &((struct npu *)self)->device[index]));
+    TRY(npu_device_use(self, index, &caller, &device));
+    TRY(memory_reach(device, peer));
+    return NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
+                    NPU_DEVICE_TO_DEVICE, stream->raw);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.c: prepares, launches and destroys plans of all rows. A plan keeps executors, which run again
+ * and again with the addresses of each launch. Where that is not possible, because values may
+ * change or the release has no repeatable executors, each launch makes its own.
+ *
+ * The workspace of a launch has the one of the steps, which they use one after the other, and then
+ * the temporaries. */
+#include "call_chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROW_ALIGN = 512
+};
+
+/* Addresses before the first launch: no function reads them. */
+static char row_nowhere[ROW_ALIGN] __attribute__((aligned(ROW_ALIGN)));
+
+struct npu_plan {
+    struct npu *npu;
+    const struct kit_row *row;
+    uint64_t size;            /* of the steps' workspace: the temporaries follow */
+    bool nothing;             /* there is nothing to do */
+    bool each;                /* each launch makes its executors */
+    bool guarded;             /* launches use a fault word */
+    pthread_mutex_t lock;     /* guards the list */
+    struct npu_chain *unused; /* executors that no launch uses now */
+};
+
+/* Whether all outputs have no elements; and whether an input has none. */
+static bool row_is_empty(const struct bp_view *const *view, uint32_t n, bool any)
+{
+    uint32_t empty = 0, there = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        there += view[i] != NULL;
+        empty += view[i] && !view[i]->count;
+    }
+    return any ? empty > 0 : there > 0 && empty == there;
+}
+
+static struct npu_chain *row_chain_new(struct npu *npu, const struct kit_build *b)
+{
+    void *memory = malloc(npu_chain_bytes(b));
+
+    if (!memory) bp_fail(npu->host, BP_ERR_MEMORY, "npu: no memory for executors");
+    return memory ? npu_chain_init(memory, npu, b) : NULL;
+}
+
+static void row_chain_free(struct npu_chain *chain, const struct npu_device *device)
+{
+    npu_chain_drop(chain, device);
+    free(chain);
+}
+
+/* Views of the configuration without addresses get one, because functions refuse null pointers. */
+static void row_place(struct npu_place *place, struct bp_view *copy, const struct bp_view **at,
+                      const struct kit_build *b)
+{
+    for (uint32_t i = 0; i < b->n_in + b->n_out; i++) {
+        const struct bp_view *view = i < b->n_in ? b->in[i] : b->out[i - b->n_in];
+        at[i] = view ? &copy[i] : NULL;
+        if (!view) continue;
+        copy[i] = *view;
+        copy[i].data = row_nowhere;
+    }
+    *place = (struct npu_place){at, at + b->n_in, row_nowhere, row_nowhere};
+}
+
+/* Makes the first executors of a plan, and so learns the size of its workspace. */
+static enum bp_status row_first_chain(struct npu_plan *plan, const struct npu_device *device,
+                                      const struct kit_build *b)
+{
+    uint32_t n = b->n_in + b->n_out;
+    struct bp_view *copy = malloc(n * (sizeof *copy + sizeof(struct bp_view *)));
+    const struct bp_view **at = (void *)(copy + n);
+    struct npu_chain *chain = copy ? row_chain_new(plan->npu, b) : NULL;
+    struct npu_place place;
+    enum bp_status status;
+
+    if (!chain) {
+        free(copy);
+        return BP_ERR_MEMORY;
+    }
+    row_place(&place, copy, at, b);
+    status = npu_chain_make(chain, &place, b);
+    plan->size = (chain->size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+    if (!status && !plan->each) status = npu_chain_repeat(chain, device);
+    if (!status && !plan->each) plan->unused = chain;
+    else row_chain_free(chain, device);
+    free(copy);
+    return status;
+}
+
+/* Adds the steps of a row: if an input has no elements, those that fill the outputs. */
+static enum bp_status row_steps(const struct kit_row *row, struct kit_build *b)
+{
+    if (row->build || !row_is_empty(b->in, b->n_in, true)) return kit_build_row(b, row);
+    if (!row->fills) return BP_ERR_UNSUPPORTED;
+    return KIT_STEP(b, "InplaceFillScalar", KIT_OUT(0), KIT_NUMBER_IS(row->empty));
+}
+
+static enum bp_status row_plan(struct npu_plan *plan, const struct npu_device *device,
+                               const struct bp_prep *prep, struct kit_build *b)
+{
+    kit_build_prep(b, plan->npu, prep);
+    plan->nothing = row_is_empty(prep->out, prep->n_out, false);
+    if (plan->nothing) return BP_OK;
+    TRY(row_steps(plan->row, b));
+    plan->guarded = b->guarded;
+    return row_first_chain(plan, device, b);
+}
+
+enum bp_status npu_row_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    struct npu *npu = self;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+    struct kit_build b;
+    struct npu_plan *plan;
+    enum bp_status status;
+
+    TRY(npu_device_use(npu, prep->device, &caller, &device));
+    plan = calloc(1, sizeof *plan);
+    if (!plan) return bp_fail(npu->host, BP_ERR_MEMORY, "npu: no memory for a plan");
+    plan->npu = npu;
+    plan->row = npu_row_of(prep->kernel);
+    plan->each = plan->row->each || !npu->repeats;
+    pthread_mutex_init(&plan->lock, NULL);
+    status = row_plan(plan, device, prep, &b);
+    if (status) {
+        pthread_mutex_destroy(&plan->lock);
+        free(plan);
+        return status;
+    }
+    BP_SET(out, plan, plan);
+    BP_SET(out, workspace, plan->size + b.bytes);
+    BP_SET(out, workspace_alignment, ROW_ALIGN);
+    BP_SET(out, bytes, sizeof *plan);
+    return BP_OK;
+}
+
+void npu_row_destroy(void *self, const struct bp_kernel *kernel, void *p)
+{
+    struct npu_plan *plan = p;
+    struct npu *npu = self;
+
+    (void)kernel;
+    for (struct npu_chain *chain = plan->unused, *next; chain; chain = next) {
+        next = chain->next;
+        row_chain_free(chain, &npu->device[0]);
+    }
+    pthread_mutex_destroy(&plan->lock);
+    free(plan);
+}
+
+static struct npu_chain *row_take(struct npu_plan *plan)
+{
+    struct npu_chain *chain;
+
+    pthread_mutex_lock(&plan->lock);
+    chain = plan->unused;
+    if (chain) plan->unused = chain->next;
+    pthread_mutex_unlock(&plan->lock);
+    return chain;
+}
+
+static void row_return(struct npu_plan *plan, struct npu_chain *chain)
+{
+    pthread_mutex_lock(&plan->lock);
+    chain->next = plan->unused;
+    plan->unused = chain;
+    pthread_mutex_unlock(&plan->lock);
+}
+
+/* Makes executors for this launch, with its values. */
+static enum bp_status row_new_chain(struct npu_plan *plan, const struct npu_device *device,
+                                    const struct bp_launch *launch, const struct npu_place *place,
+                                    struct npu_chain **out)
+{
+    struct kit_build b;
+    struct npu_chain *chain;
+    enum bp_status status;
+
+    kit_build_launch(&b, launch);
+    status = row_steps(plan->row, &b);
+    chain = status ? NULL : row_chain_new(plan->npu, &b);
+    if (!chain) return status ? status : BP_ERR_MEMORY;
+    status = npu_chain_make(chain, place, &b);
+    if (!status && chain->size > plan->size)
+        status = bp_fail(plan->npu->host, BP_ERR_DEVICE,
+                         "npu:%u: %s: %llu bytes of workspace are needed, %llu were at first",
+                         launch->device, launch->kernel->name, (unsigned long long)chain->size,
+                         (unsigned long long)plan->size);
+    if (!status && !plan->each) status = npu_chain_repeat(chain, device);
+    if (status) row_chain_free(chain, device);
+    else *out = chain;
+    return status;
+}
+
+enum bp_status npu_row_launch(const struct bp_launch *launch)
+{
+    struct npu_plan *plan = launch->plan;
+    struct npu_stream *stream = launch->stream;
+    struct npu_place place = {launch->in, launch->out, NULL, NULL};
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device;
+    struct npu_chain *chain;
+    enum bp_status status;
+
+    if (plan->nothing) return BP_OK;
+    TRY(npu_device_use(plan->npu, launch->device, &caller, &device));
+    place.temporaries = (char *)launch->workspace + plan->size;
+    if (plan->guarded) place.word = npu_stream_word(stream, launch->kernel);
+    chain = row_take(plan);
+    if (chain) status = npu_chain_move(chain, device, &place);
+    else status = row_new_chain(plan, device, launch, &place, &chain);
+    if (!chain) return status;
+    if (!status) status = npu_chain_run(chain, device, launch->workspace, stream->raw);
+    if (chain->repeats) row_return(plan, chain);
+    else row_chain_free(chain, device);
+    return status;
+}
