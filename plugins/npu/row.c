@@ -20,10 +20,15 @@ static char row_nowhere[ROW_ALIGN] __attribute__((aligned(ROW_ALIGN)));
 struct npu_plan {
     struct npu *npu;
     const struct kit_row *row;
-    uint64_t size;            /* of the steps' workspace: the temporaries follow */
-    bool nothing;             /* there is nothing to do */
-    bool each;                /* each launch makes its executors */
-    bool guarded;             /* launches use a fault word */
+    uint64_t size;     /* of the steps' workspace: the temporaries follow */
+    bool nothing;      /* there is nothing to do */
+    bool each;         /* each launch makes its executors */
+    bool guarded;      /* launches use a fault word */
+    uint32_t n_result; /* extents that a launch returns: where they are */
+    struct {
+        uint32_t out;
+        uint64_t at;
+    } result[KIT_RESULTS];
     pthread_mutex_t lock;     /* guards the list */
     struct npu_chain *unused; /* executors that no launch uses now */
 };
@@ -109,6 +114,11 @@ static enum bp_status row_plan(struct npu_plan *plan, const struct npu_device *d
     if (plan->nothing) return BP_OK;
     TRY(row_steps(plan->row, b));
     plan->guarded = b->guarded;
+    plan->n_result = b->n_result;
+    for (uint32_t i = 0; i < b->n_result; i++) {
+        plan->result[i].out = b->result[i].out;
+        plan->result[i].at = (uintptr_t)b->tensor[b->result[i].tensor].view.data;
+    }
     return row_first_chain(plan, device, b);
 }
 
@@ -199,6 +209,23 @@ static enum bp_status row_new_chain(struct npu_plan *plan, const struct npu_devi
     return status;
 }
 
+/* Waits for the extents that the steps have found: a copy to pageable memory is done when the call
+ * returns. */
+static enum bp_status row_results(const struct npu_plan *plan, const struct npu_device *device,
+                                  const struct bp_launch *launch, const char *temporaries)
+{
+    const struct npu_stream *stream = launch->stream;
+
+    for (uint32_t i = 0; i < plan->n_result; i++) {
+        int64_t extent = 0;
+        TRY(NPU_CALL(device, aclrtMemcpyAsync, &extent, sizeof extent,
+                     temporaries + plan->result[i].at, sizeof extent, NPU_DEVICE_TO_HOST,
+                     stream->raw));
+        launch->result[plan->result[i].out] = extent;
+    }
+    return BP_OK;
+}
+
 enum bp_status npu_row_launch(const struct bp_launch *launch)
 {
     struct npu_plan *plan = launch->plan;
@@ -218,6 +245,7 @@ enum bp_status npu_row_launch(const struct bp_launch *launch)
     else status = row_new_chain(plan, device, launch, &place, &chain);
     if (!chain) return status;
     if (!status) status = npu_chain_run(chain, device, launch->workspace, stream->raw);
+    if (!status && plan->n_result) status = row_results(plan, device, launch, place.temporaries);
     if (chain->repeats) row_return(plan, chain);
     else row_chain_free(chain, device);
     return status;

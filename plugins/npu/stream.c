@@ -12,7 +12,8 @@ enum {
 
 struct npu_event {
     void *raw;
-    struct kit_mark mark; /* the launches before the event */
+    uint32_t *words;      /* the words at the event, in pinned memory; NULL: not needed yet */
+    struct kit_mark mark; /* the launches before the event; none: they cannot have faults */
 };
 
 static void stream_drop(struct npu_stream *stream)
@@ -77,22 +78,20 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     return &stream->words[kit_fault_take(&stream->kit, kernel->name)];
 }
 
-/* Copies the words to the host, behind the work of the stream, if a launch may have written one. */
-static enum bp_status stream_copy_words(struct npu_stream *stream)
+/* Copies the words behind the work of the stream; only if a launch may have written one. */
+static enum bp_status stream_copy_words(struct npu_stream *stream, uint32_t *to)
 {
-    if (!kit_fault_is_possible(&stream->kit)) return BP_OK;
-    return NPU_CALL(stream->device, aclrtMemcpyAsync, stream->copied, WORDS, stream->words, WORDS,
+    return NPU_CALL(stream->device, aclrtMemcpyAsync, to, WORDS, stream->words, WORDS,
                     NPU_DEVICE_TO_HOST, stream->raw);
 }
 
-/* Reports the faults of launches up to number `until`, whose words have been copied, and clears
- * the words on the device. */
-static enum bp_status stream_faults(struct npu_stream *stream, uint64_t until)
+/* Reports the faults of launches up to number `until` in a copy of the words, and clears the words
+ * on the device. */
+static enum bp_status stream_faults(struct npu_stream *stream, uint32_t *words, uint64_t until)
 {
     struct npu_device *device = stream->device;
     uint64_t found = 0;
-    enum bp_status status = kit_fault_report(&device->report, &stream->kit, stream->copied, until,
-                                             &found);
+    enum bp_status status = kit_fault_report(&device->report, &stream->kit, words, until, &found);
 
     for (int i = 0; i < KIT_FAULTS; i++)
         if (found >> i & 1)
@@ -103,9 +102,11 @@ static enum bp_status stream_faults(struct npu_stream *stream, uint64_t until)
 
 static enum bp_status stream_join(struct npu_stream *stream)
 {
-    TRY(stream_copy_words(stream));
+    bool possible = kit_fault_is_possible(&stream->kit);
+
+    if (possible) TRY(stream_copy_words(stream, stream->copied));
     TRY(NPU_CALL(stream->device, aclrtSynchronizeStream, stream->raw));
-    return stream_faults(stream, UINT64_MAX);
+    return possible ? stream_faults(stream, stream->copied, UINT64_MAX) : BP_OK;
 }
 
 /* Waits for each stream, so that the words of each are copied. */
@@ -160,7 +161,18 @@ void npu_event_destroy(void *self, uint32_t index, void *p)
     struct npu_event *event = p;
 
     NPU_NOTE(device, aclrtDestroyEvent, event->raw);
+    if (event->words) NPU_NOTE(device, aclrtFreeHost, event->words);
     host->release(host->ctx, event, sizeof *event);
+}
+
+/* A copy for each event: a later one may have faults of launches behind this event. */
+static enum bp_status event_copy_words(struct npu_event *event, struct npu_stream *stream)
+{
+    void *words = event->words;
+
+    if (!words) TRY(NPU_CALL(stream->device, aclrtMallocHost, &words, WORDS));
+    event->words = words;
+    return stream_copy_words(stream, event->words);
 }
 
 enum bp_status npu_event_record(void *self, uint32_t index, void *p, void *q)
@@ -173,7 +185,8 @@ enum bp_status npu_event_record(void *self, uint32_t index, void *p, void *q)
 
     TRY(npu_device_use(self, index, &caller, &device));
     mark = kit_mark_make(&stream->kit);
-    TRY(stream_copy_words(stream));
+    if (!kit_fault_is_possible(&stream->kit)) mark.launched = 0;
+    if (mark.launched) TRY(event_copy_words(event, stream));
     TRY(NPU_CALL(device, aclrtRecordEvent, event->raw, stream->raw));
     event->mark = mark;
     return BP_OK;
@@ -188,7 +201,8 @@ static enum bp_status event_report(struct npu_device *device, const struct npu_e
     if (!event->mark.launched) return BP_OK;
     pthread_mutex_lock(&device->streams.lock);
     stream = kit_stream_find(&device->streams, event->mark.stream);
-    if (stream) status = stream_faults((struct npu_stream *)stream, event->mark.launched);
+    if (stream)
+        status = stream_faults((struct npu_stream *)stream, event->words, event->mark.launched);
     pthread_mutex_unlock(&device->streams.lock);
     return status;
 }

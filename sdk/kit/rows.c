@@ -187,6 +187,16 @@ struct kit_arg kit_word(struct kit_build *b)
         {.from = KIT_FROM_TENSOR, .at = (uint16_t)(t - b->tensor), .role = KIT_UPDATES});
 }
 
+struct kit_arg kit_extent(struct kit_build *b, uint32_t out)
+{
+    struct kit_arg arg = kit_temporary(b, BP_I64, 1, (const int64_t[]){1});
+
+    if (b->n_result == KIT_RESULTS) kit_refuse(b);
+    if (b->status) return KIT_VALUE(KIT_NONE);
+    b->result[b->n_result++] = (struct kit_result){out, arg.at};
+    return arg;
+}
+
 static bool reshaped_is_contiguous(const struct bp_view *view)
 {
     int64_t expected = 1;

@@ -29,7 +29,8 @@ enum {
     KIT_ARGS = 256,
     KIT_TENSORS = 48,
     KIT_AXES_MAX = 8,
-    KIT_INTS_MAX = 64
+    KIT_INTS_MAX = 64,
+    KIT_RESULTS = 4
 };
 
 /* Where the value of an argument comes from. `at` is the number of a port, of a tensor of the
@@ -154,6 +155,11 @@ struct kit_step {
     uint32_t n;
 };
 
+/* The extent of an output: the number of the output in the launch, and of the tensor. */
+struct kit_result {
+    uint32_t out, tensor;
+};
+
 /* The calls of one launch. */
 struct kit_build {
     void *self; /* the plugin's instance */
@@ -165,6 +171,8 @@ struct kit_build {
     enum bp_status status; /* the first failure */
     uint64_t bytes;        /* of temporaries so far */
     bool guarded;          /* a step uses the fault word */
+    uint32_t n_result;
+    struct kit_result result[KIT_RESULTS];
     uint32_t n_step, n_arg, n_tensor, n_int;
     struct kit_step step[KIT_STEPS];
     struct kit_arg arg[KIT_ARGS];
@@ -218,6 +226,9 @@ struct kit_arg kit_reshaped(struct kit_build *b, struct kit_arg base, uint32_t r
 /* The fault word of the launch's stream (stream.h), an i32 of one element, for steps that check
  * indices: they write a value other than 0 if an index is bad, and leave it alone otherwise. */
 struct kit_arg kit_word(struct kit_build *b);
+/* For operators with BP_OP_BOUND: a temporary, an i64 of one element, that a step writes: the true
+ * extent of output `out` (its number in the launch). The launch waits for it. */
+struct kit_arg kit_extent(struct kit_build *b, uint32_t out);
 /* An array of integers as an argument (KIT_AS_ARRAY; change `as` for KIT_AS_BOOLS). */
 struct kit_arg kit_array(struct kit_build *b, const int64_t *at, uint32_t n);
 

@@ -33,6 +33,9 @@
  *   BP_STANDIN_MEMORY=n   bytes of each device (1 GiB)
  *   BP_STANDIN_DELAY=n    the longest pause before a work item, in microseconds (50)
  *   BP_STANDIN_SEED=n     seed of the pauses
+ *   BP_STANDIN_KEEP=n     destroyed handles whose memory is not reused yet (512). With 0, freed
+ *                         memory of devices is not kept either: for tests that measure the memory
+ *                         of the process
  *   BP_STANDIN_FAIL=list  faults, separated by commas:
  *                         call:n:code   the n-th call of this name does nothing, returns code
  *                         call:n:+us    the n-th call of this name begins so many microseconds late

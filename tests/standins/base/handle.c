@@ -7,8 +7,7 @@
 #include <string.h>
 
 enum {
-    BUCKETS = 4096,
-    DESTROYED = 512
+    BUCKETS = 4096
 };
 
 struct handle {
@@ -18,7 +17,7 @@ struct handle {
     _Alignas(16) unsigned char data[];
 };
 static struct handle *bucket[BUCKETS];
-static struct handle *destroyed[DESTROYED]; /* a ring */
+static struct handle *destroyed[BASE_KEEP]; /* a ring */
 static size_t n_destroyed;
 static size_t live;
 static uint64_t created;
@@ -61,7 +60,7 @@ bool base_handle_is(const void *data, const char *kind)
 
 bool base_handle_was(const void *data)
 {
-    for (size_t i = 0; i < DESTROYED; i++)
+    for (size_t i = 0; i < BASE_KEEP; i++)
         if (data && destroyed[i] && destroyed[i]->data == data) return true;
     return false;
 }
@@ -73,8 +72,13 @@ void base_handle_destroy(void *data)
     if (!h) return;
     *at = h->next;
     live--;
-    free(destroyed[n_destroyed % DESTROYED]);
-    destroyed[n_destroyed++ % DESTROYED] = h;
+    if (!base.keep) {
+        free(h);
+        return;
+    }
+    at = &destroyed[n_destroyed++ % (base.keep < BASE_KEEP ? base.keep : BASE_KEEP)];
+    free(*at);
+    *at = h;
 }
 
 void *base_handle_find(const char *kind, bool (*accepts)(const void *, void *), void *self)
@@ -104,6 +108,6 @@ void base_handles_print(void)
 /* So that a checker of leaks finds only what the app has left. */
 __attribute__((destructor)) static void handles_finish(void)
 {
-    for (size_t i = 0; i < DESTROYED; i++) free(destroyed[i]);
+    for (size_t i = 0; i < BASE_KEEP; i++) free(destroyed[i]);
     memset(destroyed, 0, sizeof destroyed);
 }

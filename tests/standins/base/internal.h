@@ -8,6 +8,7 @@
 
 enum {
     BASE_FAULTS = 64,
+    BASE_KEEP = 512,
     BASE_CAPTURE_STREAMS = 32
 };
 
@@ -24,6 +25,7 @@ struct base {
     pthread_cond_t moved; /* some work has ended, or no longer matters */
     unsigned delay, seed;
     uint64_t memory;
+    size_t keep; /* destroyed handles whose memory is not reused yet */
     int devices;
     bool read; /* the environment was read */
     struct base_fault fault[BASE_FAULTS];

@@ -204,7 +204,7 @@ int base_free(void *memory, enum base_place place)
     *freed_last = a;
     freed_last = &a->next;
     freed_bytes += a->size;
-    while (freed_bytes > kept_most) memory_forget();
+    while (freed_bytes > (base.keep ? kept_most : 0)) memory_forget();
     return BASE_OK;
 }
 

@@ -41,6 +41,8 @@ static bool setting_apply(const char *name, const char *value)
         base.delay = value ? (unsigned)strtoul(value, NULL, 10) : 50;
     } else if (!strcmp(name, "SEED")) {
         base.seed = value ? (unsigned)strtoul(value, NULL, 10) : 1;
+    } else if (!strcmp(name, "KEEP")) {
+        base.keep = value ? strtoul(value, NULL, 10) : BASE_KEEP;
     } else if (!strcmp(name, "FAIL")) {
         faults_read(value);
     } else {
@@ -61,7 +63,7 @@ static void condition_init(void)
 
 void base_settings_read(void)
 {
-    static const char *const names[] = {"DEVICES", "MEMORY", "DELAY", "SEED", "FAIL"};
+    static const char *const names[] = {"DEVICES", "MEMORY", "DELAY", "SEED", "KEEP", "FAIL"};
     char variable[32];
 
     if (!base.read) condition_init();
