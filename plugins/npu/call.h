@@ -84,4 +84,17 @@ enum bp_status npu_row_launch(const struct bp_launch *launch);
 void npu_row_destroy(void *self, const struct bp_kernel *kernel, void *plan);
 const struct kit_row *npu_row_of(const struct bp_kernel *kernel);
 
+/* The functions that add the steps of rows. */
+#define NPU_BUILD(function) enum bp_status function(struct kit_build *b);
+#define NPU_ROW(...)
+#define NPU_ROW_OR(...)
+#define NPU_BUILT(...)
+#define NPU_BUILT_EACH(...)
+#include "rows_all.def"
+#undef NPU_BUILD
+#undef NPU_ROW
+#undef NPU_ROW_OR
+#undef NPU_BUILT
+#undef NPU_BUILT_EACH
+
 #endif

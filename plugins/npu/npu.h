@@ -127,9 +127,10 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     X(device_properties) \
     X(memory_allocate) \
     X(memory_free) \
-    X(copy_in) X(copy_out) X(copy_within) X(synchronize) X(stream_create) X(stream_destroy) \
-        X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_wait) \
-            X(stream_wait) X(memory_info) X(copy_peer)
+    X(copy_in) \
+    X(copy_out) X(copy_within) X(synchronize) X(stream_create) X(stream_destroy) X(event_create) \
+        X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) \
+            X(memory_info) X(copy_peer)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) npu_##name;
 NPU_CALLBACKS(X)
 #undef X

@@ -5,18 +5,6 @@
 #include <kit/invoke.h>
 #include <math.h>
 
-#define NPU_BUILD(function) enum bp_status function(struct kit_build *b);
-#define NPU_ROW(...)
-#define NPU_ROW_OR(...)
-#define NPU_BUILT(...)
-#define NPU_BUILT_EACH(...)
-#include "rows_all.def"
-#undef NPU_BUILD
-#undef NPU_ROW
-#undef NPU_ROW_OR
-#undef NPU_BUILT
-#undef NPU_BUILT_EACH
-
 #define NPU_BUILD(function)
 #define NPU_KERNEL(operator, variant, T, U, I, R, set) \
     {BP_OPROW(operator), \
