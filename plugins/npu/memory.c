@@ -43,18 +43,80 @@ void npu_memory_free(void *self, uint32_t index, uint32_t space, const struct bp
     NPU_NOTE(device, aclrtFree, memory->data);
 }
 
-/* The library copies pageable memory before the call returns; pinned memory has to be waited for,
- * because the core may use it for something else at once. */
+static enum bp_status staging_allocate(void *stream, size_t size, void **out)
+{
+    return NPU_CALL(((struct npu_stream *)stream)->device, aclrtMallocHost, out, size);
+}
+
+static void staging_release(void *stream, void *memory)
+{
+    NPU_NOTE(((struct npu_stream *)stream)->device, aclrtFreeHost, memory);
+}
+
+static enum bp_status staging_event(void *stream, void **out)
+{
+    return npu_event_make(((struct npu_stream *)stream)->device, out);
+}
+
+static void staging_event_destroy(void *stream, void *event)
+{
+    NPU_NOTE(((struct npu_stream *)stream)->device, aclrtDestroyEvent, event);
+}
+
+static enum bp_status staging_record(void *stream, void *event)
+{
+    struct npu_stream *s = stream;
+
+    return NPU_CALL(s->device, aclrtRecordEvent, event, s->raw);
+}
+
+static enum bp_status staging_wait(void *stream, void *event)
+{
+    return NPU_CALL(((struct npu_stream *)stream)->device, aclrtSynchronizeEvent, event);
+}
+
+static enum bp_status staging_copy(void *stream, void *dst, const void *src, size_t size)
+{
+    struct npu_stream *s = stream;
+
+    return NPU_CALL(s->device, aclrtMemcpyAsync, dst, size, src, size, NPU_HOST_TO_DEVICE, s->raw);
+}
+
+static const struct kit_staging_calls staging = {
+    staging_allocate, staging_release, staging_event, staging_event_destroy,
+    staging_record,   staging_wait,    staging_copy};
+
+void npu_staging_end(struct npu_stream *stream)
+{
+    kit_staging_end(&stream->staging, &staging, stream);
+}
+
+/* Large memory is copied directly. The library copies pageable memory before the call returns; the
+ * app may have pinned its memory, so the call waits in any case. */
+static enum bp_status memory_copy_large(struct npu_stream *stream, const struct bp_copy *copy)
+{
+    struct npu_device *device = stream->device;
+
+    TRY(NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
+                 NPU_HOST_TO_DEVICE, stream->raw));
+    return NPU_CALL(device, aclrtSynchronizeStream, stream->raw);
+}
+
 enum bp_status npu_copy_in(void *self, uint32_t index, void *p, const struct bp_copy *copy)
 {
     struct npu_stream *stream = p;
     KIT_CONTEXT caller = {NULL};
     struct npu_device *device;
 
+    enum bp_status status;
+
     TRY(npu_device_use(self, index, &caller, &device));
-    TRY(NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
-                 NPU_HOST_TO_DEVICE, stream->raw));
-    return NPU_CALL(device, aclrtSynchronizeStream, stream->raw);
+    if (copy->size > KIT_STAGE) return memory_copy_large(stream, copy);
+    pthread_mutex_lock(&stream->kit.lock);
+    status = kit_staging_copy(&stream->staging, &staging, stream, copy->dst, copy->src, copy->size);
+    pthread_mutex_unlock(&stream->kit.lock);
+    if (status) NPU_NOTE(device, aclrtSynchronizeStream, stream->raw);
+    return status;
 }
 
 enum bp_status npu_copy_out(void *self, uint32_t index, void *p, const struct bp_copy *copy)

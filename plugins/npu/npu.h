@@ -13,6 +13,7 @@
 #include <kit/call.h>
 #include <kit/context.h>
 #include <kit/library.h>
+#include <kit/staging.h>
 #include <kit/stream.h>
 #include <stdatomic.h>
 
@@ -64,6 +65,7 @@ struct npu_device {
     void *context;
     struct kit_report report;
     struct kit_streams streams;
+    _Atomic(struct npu_stream *) captured; /* the stream that is captured now */
     _Atomic uint64_t peers; /* mask of the devices with which peer access has been enabled */
 };
 
@@ -84,13 +86,13 @@ struct npu {
     struct npu_device *device;
 };
 
-/* Spans of pinned memory through which small copies go to the device: kit/staging.h. */
 struct npu_stream {
     struct kit_stream kit; /* must be first */
     struct npu_device *device;
     void *raw;
-    uint32_t *words;  /* KIT_FAULTS fault words on the device */
-    uint32_t *copied; /* the host's copy of them, in pinned memory */
+    uint32_t *words;            /* KIT_FAULTS fault words on the device */
+    uint32_t *copied;           /* the host's copy of them, in pinned memory */
+    struct kit_staging staging; /* guarded by the kit's lock */
 };
 
 /* library.c: opens the libraries. BP_ERR_ABSENT: no runtime. */
@@ -117,6 +119,11 @@ struct npu_device *npu_device_reuse(struct npu *npu, uint32_t index, struct kit_
 void npu_device_close(struct npu_device *device);
 bool npu_has_bf16(const struct npu *npu);
 
+/* stream.c: makes an event of CANN, for waits. */
+enum bp_status npu_event_make(struct npu_device *device, void **out);
+/* memory.c: frees the pinned memory through which the stream's copies went. */
+void npu_staging_end(struct npu_stream *stream);
+
 /* stream.c: the address of the word into which a launch of the row writes that it found bad
  * values. */
 uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *kernel);
@@ -128,11 +135,19 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     X(memory_allocate) \
     X(memory_free) \
     X(copy_in) \
-    X(copy_out) X(copy_within) X(synchronize) X(stream_create) X(stream_destroy) X(event_create) \
-        X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) \
-            X(memory_info) X(copy_peer)
+    X(copy_out) \
+    X(copy_within) \
+    X(synchronize) X(stream_create) X(stream_destroy) X(event_create) X(event_destroy) \
+        X(event_record) X(event_query) X(event_wait) X(stream_wait) X(memory_info) X(copy_peer)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) npu_##name;
 NPU_CALLBACKS(X)
+#undef X
+
+/* The callbacks of capture.h. */
+#define NPU_CAPTURES(X) \
+    X(capture_begin) X(capture_end) X(capture_abort) X(replay) X(recording_destroy)
+#define X(name) __typeof__(*((struct bp_captures *)0)->name) npu_##name;
+NPU_CAPTURES(X)
 #undef X
 
 extern const struct bp_kernels npu_kernels; /* rows.c */

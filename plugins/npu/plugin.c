@@ -89,6 +89,12 @@ static const struct bp_runtime runtime = {.size = sizeof runtime,
 #undef X
 };
 
+static const struct bp_captures captures = {.size = sizeof captures,
+#define X(name) .name = npu_##name,
+                                            NPU_CAPTURES(X)
+#undef X
+};
+
 static const struct bp_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = BP_ABI_MAJOR,
@@ -101,6 +107,7 @@ static const struct bp_plugin plugin = {
     .destroy = npu_destroy,
     .runtime = &runtime,
     .kernels = &npu_kernels,
+    .captures = &captures,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -21,6 +21,7 @@ static void stream_drop(struct npu_stream *stream)
     struct npu_device *device = stream->device;
     const struct bp_host *host = device->npu->host;
 
+    npu_staging_end(stream);
     if (stream->raw) NPU_NOTE(device, aclrtDestroyStream, stream->raw);
     if (stream->words) NPU_NOTE(device, aclrtFree, stream->words);
     if (stream->copied) NPU_NOTE(device, aclrtFreeHost, stream->copied);
@@ -116,7 +117,8 @@ static enum bp_status stream_join_all(struct npu_device *device)
 
     pthread_mutex_lock(&device->streams.lock);
     for (struct kit_stream *k = device->streams.first; k; k = k->next) {
-        enum bp_status found = k->captured ? BP_OK : stream_join((struct npu_stream *)k);
+        struct npu_stream *s = (struct npu_stream *)k;
+        enum bp_status found = s == atomic_load(&device->captured) ? BP_OK : stream_join(s);
         if (!status) status = found;
     }
     pthread_mutex_unlock(&device->streams.lock);
@@ -132,10 +134,17 @@ enum bp_status npu_synchronize(void *self, uint32_t index, void *stream)
     return stream ? stream_join(stream) : stream_join_all(device);
 }
 
+/* Events with a flag alone may take resources at each record, so that recording waits. */
+enum bp_status npu_event_make(struct npu_device *device, void **out)
+{
+    if (device->npu->call->aclrtCreateEventExWithFlag)
+        return NPU_CALL(device, aclrtCreateEventExWithFlag, out, NPU_EVENT_SYNC);
+    return NPU_CALL(device, aclrtCreateEventWithFlag, out, NPU_EVENT_SYNC);
+}
+
 enum bp_status npu_event_create(void *self, uint32_t index, void **out_event)
 {
-    const struct npu *npu = self;
-    const struct bp_host *host = npu->host;
+    const struct bp_host *host = ((struct npu *)self)->host;
     struct npu_event *event;
     KIT_CONTEXT caller = {NULL};
     struct npu_device *device;
@@ -145,9 +154,7 @@ enum bp_status npu_event_create(void *self, uint32_t index, void **out_event)
     event = host->allocate(host->ctx, sizeof *event, _Alignof(struct npu_event));
     if (!event) return bp_fail(host, BP_ERR_MEMORY, "npu:%u: no memory for an event", index);
     *event = (struct npu_event){.raw = NULL};
-    status = npu->call->aclrtCreateEventExWithFlag
-                 ? NPU_CALL(device, aclrtCreateEventExWithFlag, &event->raw, NPU_EVENT_SYNC)
-                 : NPU_CALL(device, aclrtCreateEventWithFlag, &event->raw, NPU_EVENT_SYNC);
+    status = npu_event_make(device, &event->raw);
     if (status) host->release(host->ctx, event, sizeof *event);
     else *out_event = event;
     return status;
