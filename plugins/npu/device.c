@@ -139,7 +139,7 @@ enum bp_status npu_device_properties(void *self, uint32_t index, struct bp_devic
     if (npu->call->aclGetDeviceCapability)
         NPU_NOTE(device, aclGetDeviceCapability, index, NPU_AI_CORES, &cores);
     snprintf(out->name, sizeof out->name, "%s", npu->product);
-    snprintf(out->driver, sizeof out->driver, "CANN %d.%d.%d", npu->version[0], npu->version[1],
+    snprintf(out->driver, sizeof out->driver, "AscendCL %d.%d.%d", npu->version[0], npu->version[1],
              npu->version[2]);
     BP_SET(out, memory, total);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);

@@ -23,7 +23,8 @@ enum bp_status npu_capture_begin(void *self, uint32_t index, void *p)
     TRY(npu_device_use(self, index, &caller, &device));
     if (!graphs_exist(device->npu))
         return bp_fail(device->npu->host, BP_ERR_UNSUPPORTED,
-                       "npu:%u: CANN %d.%d.%d has no function aclmdlRICaptureBegin: 8.1 is needed",
+                       "npu:%u: AscendCL %d.%d.%d has no function aclmdlRICaptureBegin: CANN "
+                       "8.1 is needed",
                        index, device->npu->version[0], device->npu->version[1],
                        device->npu->version[2]);
     if (!atomic_compare_exchange_strong(&device->captured, &other, stream))

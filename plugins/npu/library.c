@@ -36,6 +36,14 @@ static union {
 } nnop;
 _Static_assert(sizeof nnop.call == sizeof nnop.function, "functions alone");
 
+enum bp_status npu_library_load(struct kit_library *library, const char *setting, const char *name)
+{
+    const char *const names[] = {name, NULL};
+    const struct kit_wanted wanted = {"npu", setting, names, folders, places};
+
+    return kit_library_load(library, &wanted);
+}
+
 /* Opens one of the libraries of operators: NULL: `why` has the reason. */
 static void *library_operators(const char *name, char why[KIT_WHY_SIZE])
 {
@@ -66,12 +74,10 @@ static bool library_open_operators(struct npu *npu)
 /* Opens what the rows need. Without it, the plugin has memory and copies only. */
 static void library_open_rows(struct npu *npu)
 {
-    static const char *const names[] = {"libnnopbase.so", NULL};
-    static const struct kit_wanted wanted = {"npu", "NNOPBASE", names, folders, places};
     static struct kit_library library = KIT_LIBRARY(nnop_symbols, nnop.function,
                                                     ": install CANN 7 or newer");
 
-    if (kit_library_load(&library, &wanted))
+    if (npu_library_load(&library, "NNOPBASE", "libnnopbase.so"))
         snprintf(npu->why_no_rows, sizeof npu->why_no_rows, "%s", library.why);
     else if (library_open_operators(npu)) npu->nnop = &nnop.call;
     if (npu->nnop)
@@ -83,11 +89,9 @@ static void library_open_rows(struct npu *npu)
 
 enum bp_status npu_library_open(struct npu *npu)
 {
-    static const char *const names[] = {"libascendcl.so", NULL};
-    static const struct kit_wanted wanted = {"npu", "RUNTIME", names, folders, places};
     static struct kit_library library = KIT_LIBRARY(runtime_symbols, runtime.function,
                                                     ": install CANN 7 or newer");
-    enum bp_status status = kit_library_load(&library, &wanted);
+    enum bp_status status = npu_library_load(&library, "RUNTIME", "libascendcl.so");
 
     if (status) return bp_fail(npu->host, status, "npu: %s", library.why);
     npu->call = &runtime.call;

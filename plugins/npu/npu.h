@@ -97,6 +97,9 @@ struct npu_stream {
 
 /* library.c: opens the libraries. BP_ERR_ABSENT: no runtime. */
 enum bp_status npu_library_open(struct npu *npu);
+/* Opens another library of CANN: the end of the name of the setting that can name its file
+ * ("HCCL"), and the file. library->why has the reason of a failure. */
+enum bp_status npu_library_load(struct kit_library *library, const char *setting, const char *name);
 /* The function of an operator by its name without "aclnn"; NULL: no library has it. */
 const struct npu_function *npu_function_find(struct npu *npu, const char *name);
 
@@ -137,8 +140,11 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     X(copy_in) \
     X(copy_out) \
     X(copy_within) \
-    X(synchronize) X(stream_create) X(stream_destroy) X(event_create) X(event_destroy) \
-        X(event_record) X(event_query) X(event_wait) X(stream_wait) X(memory_info) X(copy_peer)
+    X(synchronize) \
+    X(stream_create) \
+    X(stream_destroy) \
+    X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) \
+        X(memory_info) X(copy_peer)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) npu_##name;
 NPU_CALLBACKS(X)
 #undef X
@@ -148,6 +154,20 @@ NPU_CALLBACKS(X)
     X(capture_begin) X(capture_end) X(capture_abort) X(replay) X(recording_destroy)
 #define X(name) __typeof__(*((struct bp_captures *)0)->name) npu_##name;
 NPU_CAPTURES(X)
+#undef X
+
+/* The callbacks of ccl.h, and the bytes of HCCL's ids. */
+enum {
+    NPU_CCL_ID = 4108
+};
+#define NPU_CCL(X) \
+    X(comm_create) \
+    X(comm_destroy) \
+    X(comm_abort) \
+    X(comm_error) X(all_reduce) X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) \
+        X(recv) X(group_begin) X(group_end) X(all_to_all) X(version) X(unique_id_long)
+#define X(name) __typeof__(*((struct bp_ccl *)0)->name) npu_ccl_##name;
+NPU_CCL(X)
 #undef X
 
 extern const struct bp_kernels npu_kernels; /* rows.c */

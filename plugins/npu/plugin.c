@@ -95,6 +95,13 @@ static const struct bp_captures captures = {.size = sizeof captures,
 #undef X
 };
 
+static const struct bp_ccl ccl = {.size = sizeof ccl,
+                                  .id_size = NPU_CCL_ID,
+#define X(name) .name = npu_ccl_##name,
+                                  NPU_CCL(X)
+#undef X
+};
+
 static const struct bp_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = BP_ABI_MAJOR,
@@ -108,6 +115,7 @@ static const struct bp_plugin plugin = {
     .runtime = &runtime,
     .kernels = &npu_kernels,
     .captures = &captures,
+    .ccl = &ccl,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

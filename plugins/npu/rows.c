@@ -68,7 +68,7 @@ static enum bp_status rows_usable(void *self, const struct bp_kernel *kernel)
     if (kernel->types[0] == BP_M(BF16) && !npu_has_bf16(npu))
         return bp_fail(npu->host, BP_ERR_UNSUPPORTED, "%s has no bf16", npu->product);
     if (!kit_row_has(npu_row_of(kernel), rows_have, npu, missing))
-        return bp_fail(npu->host, BP_ERR_UNSUPPORTED, "CANN %d.%d.%d has no function aclnn%s",
+        return bp_fail(npu->host, BP_ERR_UNSUPPORTED, "AscendCL %d.%d.%d has no function aclnn%s",
                        npu->version[0], npu->version[1], npu->version[2], missing);
     return BP_OK;
 }
