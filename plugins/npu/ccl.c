@@ -291,8 +291,8 @@ enum bp_status npu_ccl_all_to_all(void *self, void *comm, void *stream,
 }
 
 /* Adds a send or receive to the thread's group. */
-static enum bp_status group_add(const struct given *g, bool receives,
-                                const struct bp_ccl_call *call)
+static enum bp_status group_collect(const struct given *g, bool receives,
+                                    const struct bp_ccl_call *call)
 {
     struct npu_hccl_item item = {receives ? HCCL_RECEIVE : HCCL_SEND,
                                  receives ? call->dst : (void *)call->src, call->count, g->type,
@@ -318,7 +318,7 @@ enum bp_status npu_ccl_send(void *self, void *comm, void *stream, const struct b
 
     (void)self;
     TRY(ccl_give(comm, stream, call, false, &caller, &g));
-    if (group.depth) return group_add(&g, false, call);
+    if (group.depth) return group_collect(&g, false, call);
     return CCL_CALL(g.comm, HcclSend, (void *)call->src, call->count, g.type, call->root, g.raw,
                     g.stream);
 }
@@ -330,7 +330,7 @@ enum bp_status npu_ccl_recv(void *self, void *comm, void *stream, const struct b
 
     (void)self;
     TRY(ccl_give(comm, stream, call, false, &caller, &g));
-    if (group.depth) return group_add(&g, true, call);
+    if (group.depth) return group_collect(&g, true, call);
     return CCL_CALL(g.comm, HcclRecv, call->dst, call->count, g.type, call->root, g.raw, g.stream);
 }
 
