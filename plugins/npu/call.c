@@ -69,6 +69,7 @@ static struct npu_binding call_binding(const struct kit_build *b, const struct k
         const struct kit_tensor *t = &b->tensor[at->at];
         to.offset += (int64_t)(intptr_t)t->view.data;
         if (t->word) to.from = NPU_FROM_WORD;
+        else if (t->held) to.from = NPU_FROM_HELD;
         else if (t->base.from == KIT_FROM_NONE) to.from = NPU_FROM_WORKSPACE;
         if (t->base.from == KIT_FROM_NONE) return to;
     }

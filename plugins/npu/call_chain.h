@@ -26,7 +26,8 @@ enum npu_from {
     NPU_FROM_IN,
     NPU_FROM_OUT,
     NPU_FROM_WORKSPACE,
-    NPU_FROM_WORD
+    NPU_FROM_WORD,
+    NPU_FROM_HELD
 };
 
 /* The addresses of a launch. */
@@ -34,6 +35,7 @@ struct npu_place {
     const struct bp_view *const *in, *const *out;
     char *temporaries;
     void *word;
+    char *held; /* the constants of the plan */
 };
 
 /* A step: an executor between its phases. */

@@ -14,6 +14,7 @@ void *npu_binding_address(const struct npu_binding *binding, const struct npu_pl
     case NPU_FROM_OUT: base = place->out[binding->at]->data; break;
     case NPU_FROM_WORKSPACE: base = place->temporaries; break;
     case NPU_FROM_WORD: base = place->word; break;
+    case NPU_FROM_HELD: base = place->held; break;
     }
     return base ? base + binding->offset : NULL;
 }

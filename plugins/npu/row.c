@@ -20,6 +20,8 @@ static char row_nowhere[ROW_ALIGN] __attribute__((aligned(ROW_ALIGN)));
 struct npu_plan {
     struct npu *npu;
     const struct kit_row *row;
+    uint32_t device;
+    void *held;        /* constants, on the device; NULL: there are none */
     uint64_t size;     /* of the steps' workspace: the temporaries follow */
     bool nothing;      /* there is nothing to do */
     bool each;         /* each launch makes its executors */
@@ -70,7 +72,7 @@ static void row_place(struct npu_place *place, struct bp_view *copy, const struc
         copy[i] = *view;
         copy[i].data = row_nowhere;
     }
-    *place = (struct npu_place){at, at + b->n_in, row_nowhere, row_nowhere};
+    *place = (struct npu_place){at, at + b->n_in, row_nowhere, row_nowhere, NULL};
 }
 
 /* Makes the first executors of a plan, and so learns the size of its workspace. */
@@ -89,6 +91,7 @@ static enum bp_status row_first_chain(struct npu_plan *plan, const struct npu_de
         return BP_ERR_MEMORY;
     }
     row_place(&place, copy, at, b);
+    place.held = plan->held;
     status = npu_chain_make(chain, &place, b);
     plan->size = (chain->size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     if (!status && !plan->each) status = npu_chain_repeat(chain, device);
@@ -106,6 +109,16 @@ static enum bp_status row_steps(const struct kit_row *row, struct kit_build *b)
     return KIT_STEP(b, "InplaceFillScalar", KIT_OUT(0), KIT_NUMBER_IS(row->empty));
 }
 
+/* Copies the constants of a build to the device. */
+static enum bp_status row_hold(struct npu_plan *plan, const struct npu_device *device,
+                               const struct kit_build *b)
+{
+    if (!b->held) return BP_OK;
+    TRY(NPU_CALL(device, aclrtMalloc, &plan->held, b->held_bytes, NPU_HUGE_FIRST));
+    return NPU_CALL(device, aclrtMemcpy, plan->held, b->held_bytes, b->held, b->held_bytes,
+                    NPU_HOST_TO_DEVICE);
+}
+
 static enum bp_status row_plan(struct npu_plan *plan, const struct npu_device *device,
                                const struct bp_prep *prep, struct kit_build *b)
 {
@@ -113,6 +126,7 @@ static enum bp_status row_plan(struct npu_plan *plan, const struct npu_device *d
     plan->nothing = row_is_empty(prep->out, prep->n_out, false);
     if (plan->nothing) return BP_OK;
     TRY(row_steps(plan->row, b));
+    TRY(row_hold(plan, device, b));
     plan->guarded = b->guarded;
     plan->n_result = b->n_result;
     for (uint32_t i = 0; i < b->n_result; i++) {
@@ -135,11 +149,14 @@ enum bp_status npu_row_prepare(void *self, const struct bp_prep *prep, struct bp
     plan = calloc(1, sizeof *plan);
     if (!plan) return bp_fail(npu->host, BP_ERR_MEMORY, "npu: no memory for a plan");
     plan->npu = npu;
+    plan->device = prep->device;
     plan->row = npu_row_of(prep->kernel);
     plan->each = plan->row->each || !npu->repeats;
     pthread_mutex_init(&plan->lock, NULL);
     status = row_plan(plan, device, prep, &b);
+    kit_build_end(&b);
     if (status) {
+        if (plan->held) NPU_NOTE(device, aclrtFree, plan->held);
         pthread_mutex_destroy(&plan->lock);
         free(plan);
         return status;
@@ -147,20 +164,22 @@ enum bp_status npu_row_prepare(void *self, const struct bp_prep *prep, struct bp
     BP_SET(out, plan, plan);
     BP_SET(out, workspace, plan->size + b.bytes);
     BP_SET(out, workspace_alignment, ROW_ALIGN);
-    BP_SET(out, bytes, sizeof *plan);
+    BP_SET(out, bytes, sizeof *plan + (plan->held ? b.held_bytes : 0));
     return BP_OK;
 }
 
 void npu_row_destroy(void *self, const struct bp_kernel *kernel, void *p)
 {
     struct npu_plan *plan = p;
-    struct npu *npu = self;
+    KIT_CONTEXT caller = {NULL};
+    struct npu_device *device = npu_device_reuse(self, plan->device, &caller);
 
     (void)kernel;
     for (struct npu_chain *chain = plan->unused, *next; chain; chain = next) {
         next = chain->next;
-        row_chain_free(chain, &npu->device[0]);
+        row_chain_free(chain, device);
     }
+    if (plan->held) NPU_NOTE(device, aclrtFree, plan->held);
     pthread_mutex_destroy(&plan->lock);
     free(plan);
 }
@@ -195,6 +214,7 @@ static enum bp_status row_new_chain(struct npu_plan *plan, const struct npu_devi
 
     kit_build_launch(&b, launch);
     status = row_steps(plan->row, &b);
+    kit_build_end(&b);
     chain = status ? NULL : row_chain_new(plan->npu, &b);
     if (!chain) return status ? status : BP_ERR_MEMORY;
     status = npu_chain_make(chain, place, &b);
@@ -230,7 +250,7 @@ enum bp_status npu_row_launch(const struct bp_launch *launch)
 {
     struct npu_plan *plan = launch->plan;
     struct npu_stream *stream = launch->stream;
-    struct npu_place place = {launch->in, launch->out, NULL, NULL};
+    struct npu_place place = {launch->in, launch->out, NULL, NULL, plan->held};
     KIT_CONTEXT caller = {NULL};
     struct npu_device *device;
     struct npu_chain *chain;

@@ -2,6 +2,7 @@
 /* rows.c: makes the steps of a row's call, and reads the values of their arguments; see rows.h. */
 #include "rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The bytes between temporaries: vendors' kernels may read past the end of a tensor, and want
@@ -154,6 +155,37 @@ struct kit_arg kit_temporary(struct kit_build *b, uint32_t dtype, uint32_t rank,
     b->bytes += (uint64_t)t->view.count * build_item_size(dtype) + TEMPORARY_SLACK;
     b->bytes = (b->bytes + TEMPORARY_ALIGN - 1) / TEMPORARY_ALIGN * TEMPORARY_ALIGN;
     return build_tensor_arg(b, t);
+}
+
+struct kit_arg kit_constant(struct kit_build *b, uint32_t dtype, uint32_t rank,
+                            const int64_t *shape, const void *data)
+{
+    struct kit_tensor *t = build_tensor(b, dtype, rank, shape, NULL);
+    uint64_t bytes, all;
+    char *held;
+
+    if (!t) return KIT_VALUE(KIT_NONE);
+    bytes = (uint64_t)t->view.count * build_item_size(dtype);
+    all = (b->held_bytes + bytes + TEMPORARY_SLACK + TEMPORARY_ALIGN - 1) / TEMPORARY_ALIGN *
+          TEMPORARY_ALIGN;
+    held = realloc(b->held, all);
+    if (!held) {
+        b->status = BP_ERR_MEMORY;
+        return KIT_VALUE(KIT_NONE);
+    }
+    memset(held + b->held_bytes, 0, all - b->held_bytes);
+    if (bytes) memcpy(held + b->held_bytes, data, bytes);
+    t->view.data = (void *)(uintptr_t)b->held_bytes;
+    t->held = t->written = true;
+    b->held = held;
+    b->held_bytes = all;
+    return build_tensor_arg(b, t);
+}
+
+void kit_build_end(struct kit_build *b)
+{
+    free(b->held);
+    b->held = NULL;
 }
 
 struct kit_arg kit_temporary_like(struct kit_build *b, const struct bp_view *like)

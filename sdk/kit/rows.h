@@ -145,6 +145,7 @@ struct kit_tensor {
     int64_t shape[KIT_AXES_MAX], stride[KIT_AXES_MAX];
     struct kit_arg base; /* of an alias, a tensor of the call or of the build; else KIT_NONE */
     bool word;           /* the stream's fault word */
+    bool held;           /* a constant of the plan; view.data: from the start of all constants */
     bool written;        /* a step has written it */
 };
 
@@ -160,7 +161,7 @@ struct kit_result {
     uint32_t out, tensor;
 };
 
-/* The calls of one launch. */
+/* The calls of one launch. kit_build_end has to be called. */
 struct kit_build {
     void *self; /* the plugin's instance */
     const struct bp_kernel *kernel;
@@ -171,6 +172,8 @@ struct kit_build {
     enum bp_status status; /* the first failure */
     uint64_t bytes;        /* of temporaries so far */
     bool guarded;          /* a step uses the fault word */
+    char *held;            /* the contents of constants, held_bytes; NULL: there are none */
+    uint64_t held_bytes;
     uint32_t n_result;
     struct kit_result result[KIT_RESULTS];
     uint32_t n_step, n_arg, n_tensor, n_int;
@@ -195,6 +198,7 @@ struct kit_row {
 /* Fills a build from a configuration; and from a launch. */
 void kit_build_prep(struct kit_build *b, void *self, const struct bp_prep *prep);
 void kit_build_launch(struct kit_build *b, const struct bp_launch *launch);
+void kit_build_end(struct kit_build *b);
 /* Adds the steps of the row. BP_ERR_UNSUPPORTED, without a message: the row does not suit the
  * configuration. */
 enum bp_status kit_build_row(struct kit_build *b, const struct kit_row *row);
@@ -215,6 +219,10 @@ struct kit_arg kit_as(struct kit_arg arg, enum kit_role role);
 struct kit_arg kit_temporary(struct kit_build *b, uint32_t dtype, uint32_t rank,
                              const int64_t *shape);
 struct kit_arg kit_temporary_like(struct kit_build *b, const struct bp_view *like);
+/* Adds a contiguous constant, whose contents are copied. A plugin that supports constants copies
+ * them to the device's memory once for each plan. */
+struct kit_arg kit_constant(struct kit_build *b, uint32_t dtype, uint32_t rank,
+                            const int64_t *shape, const void *data);
 /* The tensor of an argument, with another type: contiguous, if the base is; the base's dtype may be
  * replaced by one of the same size. offset: bytes from the base's first byte. */
 struct kit_arg kit_alias(struct kit_build *b, struct kit_arg base, uint32_t dtype, uint32_t rank,
