@@ -25,9 +25,9 @@
 #include <stddef.h>
 
 enum {
-    KIT_STEPS = 32,
+    KIT_STEPS = 48,
     KIT_ARGS = 256,
-    KIT_TENSORS = 48,
+    KIT_TENSORS = 64,
     KIT_AXES_MAX = 8,
     KIT_INTS_MAX = 64,
     KIT_RESULTS = 4
