@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* binary.c: builds the calls of elementwise operators with two inputs for which CANN has no
+ * function of the same meaning. */
+#include "builds.h"
+#include "parts.h"
+
+enum bp_status npu_mask_build(struct kit_build *b)
+{
+    const struct bp_mask_attrs *attrs = b->attrs;
+    struct kit_arg x = KIT_IN(0), zero = kit_temporary(b, b->in[0]->dtype, 0, NULL);
+
+    create_fill(b, zero, 0);
+    return part_end(b, attrs->invert ? part_where(b, KIT_VALUE(KIT_IN(1)), zero, x)
+                                     : part_where(b, KIT_VALUE(KIT_IN(1)), x, zero));
+}
+
+/* The function Prelu takes one factor for each channel; alpha may have any shape. */
+enum bp_status npu_prelu_build(struct kit_build *b)
+{
+    struct kit_arg x = part_in(b, 0),
+                   above = part_compare(b, "GtTensor", x, KIT_VALUE(KIT_NUMBER_IS(0)));
+
+    return part_end(b, part_where(b, above, x, part_two(b, "Mul", x, part_in(b, 1))));
+}
+
+enum bp_status npu_squared_difference_build(struct kit_build *b)
+{
+    struct kit_arg d = part_sub(b, part_in(b, 0), part_in(b, 1));
+
+    return part_end(b, part_two(b, "Mul", d, d));
+}
+
+/* Integers have no NaN. Else x becomes y where it is NaN, and y becomes x. */
+static enum bp_status binary_extreme(struct kit_build *b, const char *function)
+{
+    const uint32_t dtype = b->in[0]->dtype;
+    struct kit_arg x = KIT_IN(0), y = KIT_IN(1), a, c;
+
+    if ((BP_MASK_INT >> dtype) & 1) return part_end(b, part_two(b, function, x, y));
+    a = part_where(b, part_test(b, "EqTensor", x, x), x, y);
+    c = part_where(b, part_test(b, "EqTensor", y, y), y, x);
+    return part_end(b, part_two(b, function, a, c));
+}
+
+enum bp_status npu_fmax_build(struct kit_build *b)
+{
+    return binary_extreme(b, "Maximum");
+}
+
+enum bp_status npu_fmin_build(struct kit_build *b)
+{
+    return binary_extreme(b, "Minimum");
+}
+
+enum bp_status npu_xlogy_build(struct kit_build *b)
+{
+    struct kit_arg x = part_in(b, 0), y = part_in(b, 1), zero = KIT_NUMBER_IS(0), none;
+
+    none = part_test(b, "LogicalAnd", part_compare(b, "EqTensor", x, zero),
+                     part_test(b, "EqTensor", y, y));
+    return part_end(b,
+                    part_where_number(b, none, zero, part_two(b, "Mul", x, part_one(b, "Log", y))));
+}
+
+/* x itself where it is NaN. */
+enum bp_status npu_heaviside_build(struct kit_build *b)
+{
+    struct kit_arg x = KIT_IN(0), zero = KIT_SCALAR_IS(0), z;
+
+    z = part_where_number(b, part_compare(b, "LtTensor", x, zero), zero, x);
+    z = part_where_number(b, part_compare(b, "GtTensor", x, zero), KIT_VALUE(KIT_SCALAR_IS(1)), z);
+    return part_end(b,
+                    part_where(b, part_compare(b, "EqTensor", x, zero), KIT_VALUE(KIT_IN(1)), z));
+}
+
+/* By the bits: all of x but the highest, and that of y. */
+enum bp_status npu_copysign_build(struct kit_build *b)
+{
+    const struct bp_view *x = b->in[0], *y = b->in[1], *z = b->out[0];
+    const uint32_t dtype = x->dtype == BP_F64 ? BP_I64 : x->dtype == BP_F32 ? BP_I32 : BP_I16;
+    const int64_t sign = dtype == BP_I64 ? INT64_MIN : dtype == BP_I32 ? INT32_MIN : INT16_MIN;
+    struct kit_arg size, top;
+
+    size = part_two(b, "BitwiseAndTensor",
+                    kit_alias(b, KIT_VALUE(KIT_IN(0)), dtype, x->rank, x->shape, x->stride, 0),
+                    part_number(b, dtype, KIT_VALUE(KIT_SCALAR_IS(~sign))));
+    top = part_two(b, "BitwiseAndTensor",
+                   kit_alias(b, KIT_VALUE(KIT_IN(1)), dtype, y->rank, y->shape, y->stride, 0),
+                   part_number(b, dtype, KIT_VALUE(KIT_SCALAR_IS(sign))));
+    KIT_STEP(b, "BitwiseOrTensor", size, top,
+             kit_alias(b, KIT_VALUE(KIT_OUT(0)), dtype, z->rank, z->shape, z->stride, 0));
+    return part_pack(b);
+}
