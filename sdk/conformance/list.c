@@ -290,7 +290,7 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
 
     list_row_types(op, info, types);
     if (types[0]) list_add_dtypes(&builder, op, types, 0);
-    if (!into.in_programs) add_twice(list, first);
+    add_twice(list, first);
 }
 
 /* Adds a note for a kernel row that this core does not use: skipped, or failed if no core could use
@@ -382,7 +382,7 @@ static void add_own(struct list *list, uint32_t index, const struct bp_kernel_in
                  "what it means", "kernel/%s@%s", info->op, info->name);
         return;
     }
-    if (*info->reason) {
+    if (*info->reason && !*info->layouts) {
         add_unused(list, info);
         return;
     }
@@ -393,7 +393,7 @@ static void add_own(struct list *list, uint32_t index, const struct bp_kernel_in
                      shape, info->name);
             l->run = kernel_own_run;
             l->arg[0] = index;
-            l->arg[1] = dtype | (int64_t)shape << 8;
+            l->arg[1] = dtype | (int64_t)shape << 8 | (int64_t)(*info->layouts != 0) << 16;
             l->quick = true;
         }
 }

@@ -22,12 +22,13 @@ def run(*ops, word=None, rows="*"):
 
 @test
 def right_rows_pass_and_are_all_executed():
-    result = run("assign/*", "relu/*", "add/*", "mul/*", "matmul/*", "conv/*")
+    result = run("assign/*", "relu/*", "add/*", "mul/*", "matmul/*", "conv/*", "acme.Twice/*")
     assert result.status == 0 and not result.bad(), result
     assert result.json["rows"] == {"executed": ROWS, "total": ROWS}, result.json["rows"]
     assert result.json["row_ways"]["frozen"] == {"executed": 3, "total": 3}, result.json["row_ways"]
+    assert result.json["row_ways"]["twice"] == {"executed": ROWS, "total": ROWS}, result.json["row_ways"]
     for pattern in ("kernel/assign/f32/blocks/3x9*", "kernel/assign/f32/blocks.last/*to_c8", "kernel/relu/f32/blocks/2x17*",
-                    "kernel/conv/f32/2d.prime/*", "kernel/matmul/f32/prime/*", "kernel/mul/f32/blocks.broadcast/*"):
+                    "kernel/conv/f32/2d.prime/*", "kernel/matmul/f32/prime/*", "kernel/mul/f32/blocks.broadcast/*", "kernel/relu/f32/*.twice@*", "kernel/acme.Twice/f32/6@blocked_twice"):
         passed = [i for i, c in result.by_id.items() if fnmatch.fnmatchcase(i, pattern) and c["outcome"] == "pass"]
         assert passed, f"{pattern}: {result}"
 
@@ -80,6 +81,8 @@ WRONG = [
     ("nan", "relu/f32/blocks/*", "kernel/relu/f32/blocks/2x8x3x5*", "got 0, expected nan"),
     ("zero", "assign/f32/blocks/*", "kernel/assign/f32/blocks/1x33*@blocked_to_c8", "got 0, expected -0"),
     ("sign", "assign/f32/blocks/*", "kernel/assign/f32/blocks/2x8x3x5@blocked_to_c8", "other bits when it comes back"),
+    ("shared", "relu/f32/*.twice", "kernel/relu/f32/*.twice@*", "beside a call on another stream"),
+    ("twice", "acme.Twice/*", "kernel/acme.Twice/f32/6@blocked_twice", "the decomposition"),
 ]
 results = {}  # of a word and cases
 

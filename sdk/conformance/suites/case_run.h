@@ -22,6 +22,7 @@ struct run {
     struct bp_call call;
     void *data[2]; /* the results of two runs, dense */
     bool poisoned; /* the output was filled with poison before the run */
+    struct one_node *node; /* the call runs as this program; NULL: on the stream */
 };
 
 static inline size_t run_bytes(const struct ref_array *array)
@@ -105,8 +106,13 @@ bool run_view(struct run *r, enum bp_status *out_status);
  * case is skipped with the reason. */
 void run_other(struct run *r, const char *refusal);
 
-/* In kernel_program.c: runs the case as a program of one node. */
+/* In kernel_program.c: runs the case as a program of one node. run_node_begin compiles such a
+ * program as r->node, and returns the status of the compilation, or BP_OK after a failure of the
+ * case; run_node_go submits a run of it; run_node_end destroys it. */
 void run_in_program(struct run *r);
+enum bp_status run_node_begin(struct run *r);
+enum bp_status run_node_go(struct run *r, struct bp_tensor **out);
+void run_node_end(struct run *r);
 
 /* In kernel_prepared.c: tests the call as a prepared call: each RUN attribute with a second value,
  * and, for an operator with a decomposition, the steps. */

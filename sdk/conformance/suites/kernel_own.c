@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_own.c: tests kernel rows of operators that plugins define. The suite has no reference for
- * them: the reference is the operator's decomposition, which the core runs on the same device.
+ * them: the reference is the operator's decomposition, which the core runs on the same device. Rows
+ * with layouts of the plugin run in programs of one node.
  *
  * Each of the n steps of a decomposition rounds its result, and the next step may double an error
  * that is relative to its largest operand: so the two results may differ by 4 (n + 1) units of
@@ -8,7 +9,9 @@
 #include "suites.h"
 
 #include <backplane/call.h>
+#include <backplane/graph.h>
 #include <backplane/prepared.h>
+#include <backplane/program.h>
 #include <math.h>
 #include <ops/common/reference.h>
 #include <stdlib.h>
@@ -18,9 +21,9 @@ enum { OWN_PORTS = 16, OWN_BYTES = 4096 };
 
 static const struct {
     int rank;
-    int64_t shape[3];
-} own_shapes[OWN_SHAPES] = {
-    {1, {7}}, {2, {3, 5}}, {3, {2, 3, 4}}, {0, {0}}, {2, {0, 3}}, {1, {64}}};
+    int64_t shape[4];
+} own_shapes[OWN_SHAPES] = {{1, {7}},    {2, {3, 5}}, {3, {2, 3, 4}},    {0, {0}},
+                            {2, {0, 3}}, {1, {64}},   {4, {2, 9, 3, 4}}, {2, {17, 33}}};
 
 struct own {
     struct check *c;
@@ -156,19 +159,91 @@ static void own_compare(struct own *o, uint32_t output)
     ref_array_finish(&expected);
 }
 
-static void own_run(struct own *o)
+/* A program of one node: its row has layouts of the plugin, so the core converts the tensors. */
+struct own_program {
+    struct bp_graph *graph;
+    struct bp_program *program;
+    struct bp_tensor *value[OWN_PORTS], *in[OWN_PORTS], *out[OWN_PORTS];
+    struct bp_arg arg[OWN_PORTS];
+    size_t n_in;
+};
+
+static bool own_record(struct own *o, struct own_program *p)
+{
+    struct bp_call call = o->call;
+    bool ok = check_ok(o->c, bp_graph_create(o->c->fixture->core, &p->graph), "bp_graph_create");
+
+    for (uint32_t i = 0; i < o->op->n_in && ok; i++) {
+        p->arg[i] = (struct bp_arg){&p->value[i], 1};
+        if (!o->in[i]) continue;
+        ok = check_ok(o->c, bp_graph_input(p->graph, NULL, o->dtype[o->op->in[i].var],
+                                           (uint32_t)o->rank, o->shape, &p->value[i]),
+                      "bp_graph_input");
+        p->in[p->n_in++] = o->in[i];
+    }
+    call.in = p->arg;
+    ok = ok && check_ok(o->c, bp_call_run(bp_graph_scope(p->graph), &call, p->out, o->op->n_out,
+                                          NULL),
+                        "recording the call");
+    for (uint32_t i = 0; i < o->op->n_out && ok; i++)
+        ok = check_ok(o->c, bp_graph_output(p->graph, p->out[i], NULL), "bp_graph_output");
+    return ok && check_ok(o->c, bp_program_create(p->graph, o->c->fixture->device, &p->program),
+                          "bp_program_create");
+}
+
+/* Whether the row is a launch of the program. */
+static bool own_has_row(const struct own *o, const struct own_program *p)
+{
+    struct bp_launch_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; !bp_program_launch(p->program, i, &info); i++)
+        if (!strcmp(info.kernel, o->row.name)) return true;
+    return check_that(o->c, false, "the program does not run on the row that its node names");
+}
+
+static void own_end(struct own_program *p)
+{
+    for (int i = 0; i < OWN_PORTS; i++) {
+        bp_tensor_destroy(p->value[i]);
+        bp_tensor_destroy(p->out[i]);
+    }
+    bp_program_destroy(p->program);
+    bp_graph_destroy(p->graph);
+}
+
+/* Runs the call, in a program if only programs use the row. */
+static enum bp_status own_call(struct own *o, bool in_program)
+{
+    struct bp_stream *stream = o->c->fixture->stream;
+    struct own_program p = {.graph = NULL};
+    enum bp_status status = BP_OK;
+
+    if (!in_program)
+        return bp_call_run(bp_stream_scope(stream), &o->call, o->out, o->op->n_out, NULL);
+    if (own_record(o, &p)) {
+        status = bp_program_compile(p.program);
+        if (!status && own_has_row(o, &p))
+            status = bp_program_run(p.program, stream, p.in, p.n_in, o->out, o->op->n_out);
+        if (!status) status = bp_stream_synchronize(stream);
+    }
+    own_end(&p);
+    return status;
+}
+
+static void own_run(struct own *o, bool in_program)
 {
     enum bp_status status;
 
     if (!own_inputs(o) || !own_run_parts(o)) return;
     o->call.kernel = o->row.name;
-    status = bp_call_run(bp_stream_scope(o->c->fixture->stream), &o->call, o->out, o->op->n_out,
-                         NULL);
+    status = own_call(o, in_program);
     if (kernel_is_refused(status)) {
         check_skip(o->c, "the row declines: %s", bp_error_message());
         return;
     }
-    if (!check_ok(o->c, status, "bp_call_run")) return;
+    if (!check_ok(o->c, status, in_program ? "a program of the call" : "bp_call_run") ||
+        o->c->result->outcome != OUTCOME_PASS)
+        return;
     o->c->result->executed = true;
     if (o->c->result->worst < 0) o->c->result->worst = 0;
     for (uint32_t i = 0; i < o->op->n_out; i++) own_compare(o, i);
@@ -177,7 +252,7 @@ static void own_run(struct own *o)
 void kernel_own_run(struct check *c, const int64_t *arg)
 {
     struct own o = {.c = c, .row = {.size = sizeof o.row}};
-    int shape = (int)(arg[1] >> 8);
+    int shape = (int)(arg[1] >> 8 & 255);
 
     if (!check_ok(c, bp_device_kernel(c->fixture->device, (uint32_t)arg[0], &o.row),
                   "bp_device_kernel"))
@@ -190,7 +265,7 @@ void kernel_own_run(struct check *c, const int64_t *arg)
     for (int v = 0; v < BP_VAR_COUNT; v++)
         if (o.row.types[v]) o.dtype[v] = (uint32_t)__builtin_ctzll(o.row.types[v]);
     o.dtype[BP_VAR_T] = (uint32_t)(arg[1] & 255);
-    own_run(&o);
+    own_run(&o, arg[1] >> 16);
     for (uint32_t i = 0; i < OWN_PORTS; i++) {
         bp_tensor_destroy(o.in[i]);
         bp_tensor_destroy(o.out[i]);

@@ -207,6 +207,29 @@ static enum bp_status one_node_run(struct run *r, bool frozen)
     return status;
 }
 
+enum bp_status run_node_begin(struct run *r)
+{
+    enum bp_status status = BP_OK;
+
+    r->node = calloc(1, sizeof *r->node);
+    if (!r->node) abort();
+    if (one_node_begin(r->node, r, false, &status) && !status) one_node_has_row(r->node);
+    return status;
+}
+
+enum bp_status run_node_go(struct run *r, struct bp_tensor **out)
+{
+    return bp_program_run(r->node->program, r->c->fixture->stream, r->node->in, r->node->n_in, out,
+                          1);
+}
+
+void run_node_end(struct run *r)
+{
+    if (r->node) one_node_end(r->node);
+    free(r->node);
+    r->node = NULL;
+}
+
 void run_in_program(struct run *r)
 {
     char refusal[400], *before = getenv("BP_VALIDATE"), *set = before ? strdup(before) : NULL;

@@ -96,7 +96,7 @@ static void returned_plans(struct check *c, const int64_t *arg)
     list_init(&list, c->fixture, LIST_ALL, &wanted);
     for (size_t i = 0; i < list.n && c->result->outcome == OUTCOME_PASS; i++) {
         const struct kernel_case *row = list.at[i].kernel;
-        if (!row || !row->twice) continue;
+        if (!row || !row->twice || row->in_program) continue;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec - start.tv_sec > ROWS_S) break;
         real = has_real(row);

@@ -45,8 +45,8 @@ void kernel_case_run(struct check *c, const struct kernel_case *made);
 
 /* The function of the cases kernel/<own operator>/<dtype>/<number>@<row>, for rows of operators
  * that a plugin defines in other operators. arg: {index of the row, dtype + 256 number of the
- * shape, below OWN_SHAPES}. */
-enum { OWN_SHAPES = 6 };
+ * shape, below OWN_SHAPES, + 65536 if the row has layouts of the plugin: only programs use it}. */
+enum { OWN_SHAPES = 8 };
 check_fn kernel_own_run;
 
 /* Whether each input of the case has elements. */

@@ -2,17 +2,18 @@
 /* blocked.c: wraps the cpu plugin as a device with two layouts of its own and kernels that compute
  * in them (blocked_rows.c). It has no rows of fused operators.
  *
- * Words in BP_BLOCKED spoil one thing: "number" (a row names a layout that does not exist),
- * "twin" (two layouts have one name), "nameless", "sizeless" (a layout has no function), "lost"
- * (c8 cannot be converted to strides), "cross" (a row converts from one layout to the other),
- * "narrow" (a row of a view operator has a layout), "stride" (the layouts cannot be walked),
- * "unconverted" (the row that converts to c8 accepts nothing). Of computations: "padding" (a
- * conversion leaves padding as it is, and the convolution reads it), "channels" (elementwise
- * rows have no padding), "small" (an image has too few bytes), "tail" (a conversion forgets the
- * last block), "f64" (rows claim f64 and compute f32), "order" (conversions mirror blocks, which
- * other rows do not), "dense" (a conversion takes all tensors for row-major), "nan" (relu loses
- * NaN), "zero" (a conversion loses the sign of zeros), "sign" (a conversion changes the sign of
- * NaN). And "minor" (older cores may load the plugin). */
+ * Words in BP_BLOCKED spoil one thing: "number" (a row names a layout that does not exist), "twin"
+ * (two layouts have one name), "nameless", "sizeless" (a layout has no function), "lost" (c8
+ * cannot be converted to strides), "cross" (a row converts from one layout to the other), "narrow"
+ * (a row of a view operator has a layout), "stride" (the layouts cannot be walked), "unconverted"
+ * (the row that converts to c8 accepts nothing). Of computations: "padding" (a conversion leaves
+ * padding as it is, and the convolution reads it), "channels" (elementwise rows have no padding),
+ * "small" (an image has too few bytes), "tail" (a conversion forgets the last block), "f64" (rows
+ * claim f64 and compute f32), "order" (conversions mirror blocks, which other rows do not),
+ * "dense" (a conversion takes all tensors for row-major), "nan" (relu loses NaN), "zero" (a
+ * conversion loses the sign of zeros), "sign" (a conversion changes the sign of NaN), "twice"
+ * (acme.Twice gives 3 x), "shared" (calls of relu share memory). And "minor" (older cores may load
+ * the plugin). */
 #include "blocked.h"
 
 #include <backplane/plugin.h>
@@ -118,6 +119,28 @@ static size_t add_own_rows(size_t n)
     return n;
 }
 
+/* acme.Twice: an operator of the plugin's own. */
+static enum bp_status twice_decompose(const struct bp_rule *rule)
+{
+    struct bp_tensor *in[] = {rule->in[0], rule->in[0]};
+
+    rule->result[0] = bp_rule_make(rule, "add", NULL, in, 2);
+    return BP_OK;
+}
+
+static const struct bp_port twice_x[] = {{"x", BP_PORT_IN, BP_VAR_T, -1, 0, "the input"}};
+static const struct bp_port twice_y[] = {{"y", BP_PORT_OUT, BP_VAR_T, -1, 0, "the output"}};
+static const struct bp_operator operators[] = {
+    {.info = {.name = "acme.Twice",
+              .doc = "x + x",
+              .in = twice_x,
+              .out = twice_y,
+              .n_in = 1,
+              .n_out = 1,
+              .types = {BP_MASK_REAL}}},
+};
+static const struct bp_op_rules rules[] = {{"acme.Twice", twice_decompose, NULL, NULL}};
+
 static void set_kernels(void)
 {
     memcpy(layouts, blocked_layout, sizeof layouts);
@@ -129,6 +152,12 @@ static void set_kernels(void)
                                   .count = add_own_rows(add_cpu_rows(0)),
                                   .stride = sizeof *row,
                                   .usable = blocked_usable,
+                                  .op = operators,
+                                  .op_count = 1,
+                                  .op_stride = sizeof *operators,
+                                  .rule = rules,
+                                  .rule_count = 1,
+                                  .rule_stride = sizeof *rules,
                                   .layout = layouts,
                                   .layout_count = BLOCKED_LAYOUTS,
                                   .layout_stride = sizeof *layouts};
