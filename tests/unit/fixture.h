@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixture.h: sets up the objects of unit tests of the app API: a core, the device cpu:0 and a
- * stream. */
+/* fixture.h: sets up the objects of unit tests of the app API: a core, a device (cpu:0 unless
+ * another one is named) and a stream. */
 #ifndef BP_TEST_FIXTURE_H
 #define BP_TEST_FIXTURE_H
 
@@ -27,15 +27,20 @@ struct fixture {
     struct bp_scope *scope;
 };
 
-static inline struct fixture fixture_init(void)
+static inline struct fixture fixture_on(const char *device)
 {
     struct fixture f;
 
     OK(bp_core_create(NULL, &f.core));
-    OK(bp_device_create(f.core, "cpu:0", &f.device));
+    OK(bp_device_create(f.core, device, &f.device));
     OK(bp_stream_create(f.device, &f.stream));
     f.scope = bp_stream_scope(f.stream);
     return f;
+}
+
+static inline struct fixture fixture_init(void)
+{
+    return fixture_on("cpu:0");
 }
 
 static inline void fixture_finish(struct fixture *f)

@@ -15,17 +15,6 @@
 
 static const uint32_t dtypes[] = {BP_F32, BP_F64, BP_F16, BP_BF16};
 
-static struct fixture xpu_init(void)
-{
-    struct fixture f;
-
-    OK(bp_core_create(NULL, &f.core));
-    OK(bp_device_create(f.core, "xpu:0", &f.device));
-    OK(bp_stream_create(f.device, &f.stream));
-    f.scope = bp_stream_scope(f.stream);
-    return f;
-}
-
 /* Creates a tensor of numbers of both signs; some are zeros, infinities or NaN unless `finite`. */
 static struct bp_tensor *numbers_of(struct fixture *f, uint32_t dtype, uint32_t rank,
                                     const int64_t *shape, uint32_t seed, bool finite)
@@ -198,7 +187,7 @@ Test(fused, has_the_numbers_of_each_operator, .timeout = 200)
 #undef X
     };
     static const int n_op = sizeof ops / sizeof *ops;
-    struct fixture f = xpu_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (int d = 0; d < 4; d += 2) /* f32 and f16 */
         for (int first = 0; first < n_op; first += BP_FUSED_OUT) {
@@ -216,7 +205,7 @@ Test(fused, has_the_numbers_of_each_operator, .timeout = 200)
 
 Test(fused, has_the_numbers_of_several_operators, .timeout = 100)
 {
-    struct fixture f = xpu_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (int d = 0; d < 4; d++) {
         like_separate_of(&f, dtypes[d],
@@ -246,7 +235,7 @@ Test(fused, has_truth_values, .timeout = 200)
         "r0 = greater_than x0 x1; r1 = greater_equal x0 x0; r2 = isnan x0; r3 = isinf x1; "
         "r4 = isfinite x0; r5 = logical_or r2 r3; r6 = logical_xor r4 r0; r7 = logical_not r6; "
         "y0 = where r5 x0 x1; y1 = where r7 x1 x0; r8 = tanh x0; y2 = where r1 r8 x1";
-    struct fixture f = xpu_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (int d = 0; d < 4; d += 2) { /* f32 and f16 */
         like_separate_of(&f, dtypes[d], text, "7x731+731", false);
@@ -259,7 +248,7 @@ Test(fused, has_truth_values, .timeout = 200)
  * in another order. */
 Test(fused, takes_any_strides)
 {
-    struct fixture f = xpu_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (int d = 0; d < 4; d++) {
         struct bp_tensor *all = numbers_of(&f, dtypes[d], 1, SHAPE(6000), 3, true), *x[4];
@@ -277,7 +266,7 @@ Test(fused, takes_any_strides)
 Test(fused, may_write_over_its_inputs)
 {
     static const char *const text = "y0 = mul x0 x1; y1 = tanh y0; r0 = sub y0 x0; y2 = mul r0 x1";
-    struct fixture f = xpu_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (int d = 0; d < 4; d++) {
         struct bp_tensor *x[2], *wanted[3] = {NULL}, *over[3];
@@ -352,7 +341,7 @@ Test(fused, compiles_once_for_all_extents)
 
     cr_assert(mkdtemp(folder));
     setenv("BP_XPU_CACHE", folder, 1); /* each test is a separate process */
-    f = xpu_init();
+    f = fixture_on("xpu:0");
     run_plain(&f, text, SHAPE(5, 7), SHAPE(5, 7));
     run_plain(&f, text, SHAPE(500, 1), SHAPE(500, 1));
     cr_expect_eq(programs_in(folder), 1, "other extents: %d", programs_in(folder));

@@ -14,17 +14,6 @@ enum {
     WIDE = 72
 };
 
-static struct fixture packed_init(void)
-{
-    struct fixture f;
-
-    OK(bp_core_create(NULL, &f.core));
-    OK(bp_device_create(f.core, "xpu:0", &f.device));
-    OK(bp_stream_create(f.device, &f.stream));
-    f.scope = bp_stream_scope(f.stream);
-    return f;
-}
-
 /* Creates a tensor whose numbers depend on `seed`. */
 static struct bp_tensor *packed_numbers(struct fixture *f, uint32_t rank, const int64_t *shape,
                                         int seed)
@@ -100,7 +89,7 @@ static void packed_compare(struct fixture *f, enum packed_call call, int64_t bat
 
 Test(packed, one_copy_for_all_batches_and_none_without_weights)
 {
-    struct fixture f = packed_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (enum packed_call call = 0; call < CALLS; call++) {
         struct bp_tensor *w = packed_weights(&f, call, 1), *same = packed_weights(&f, call, 1);
@@ -125,7 +114,7 @@ Test(packed, weights_of_equal_shapes_have_their_own_copies)
     enum {
         WEIGHTS = 3
     };
-    struct fixture f = packed_init();
+    struct fixture f = fixture_on("xpu:0");
 
     for (enum packed_call call = 0; call < CALLS; call++) {
         struct bp_tensor *w[WEIGHTS], *same[WEIGHTS];
