@@ -68,14 +68,14 @@ enum bp_status npu_chain_make(struct npu_chain *chain, const struct npu_place *p
 size_t npu_chain_bytes(const struct kit_build *b);
 struct npu_chain *npu_chain_init(void *memory, struct npu *npu, const struct kit_build *b);
 /* Makes the executors repeatable; the addresses are then those of the last launch. */
-enum bp_status npu_chain_repeat(struct npu_chain *chain, const struct npu_device *device);
+enum bp_status npu_chain_repeat(struct npu_chain *chain, struct npu_device *device);
 /* Submits the steps to a stream. */
-enum bp_status npu_chain_run(struct npu_chain *chain, const struct npu_device *device,
-                             void *workspace, void *stream);
+enum bp_status npu_chain_run(struct npu_chain *chain, struct npu_device *device, void *workspace,
+                             void *stream);
 /* Gives the executors the addresses of a launch. */
-enum bp_status npu_chain_move(struct npu_chain *chain, const struct npu_device *device,
+enum bp_status npu_chain_move(struct npu_chain *chain, struct npu_device *device,
                               const struct npu_place *place);
-void npu_chain_drop(struct npu_chain *chain, const struct npu_device *device);
+void npu_chain_drop(struct npu_chain *chain, struct npu_device *device);
 void *npu_binding_address(const struct npu_binding *binding, const struct npu_place *place);
 
 /* library.c: as npu_check, but without a message if the function does not take the tensors: the

@@ -52,7 +52,7 @@ struct npu_chain *npu_chain_init(void *memory, struct npu *npu, const struct kit
     return chain;
 }
 
-enum bp_status npu_chain_repeat(struct npu_chain *chain, const struct npu_device *device)
+enum bp_status npu_chain_repeat(struct npu_chain *chain, struct npu_device *device)
 {
     const struct npu_nnop *nnop = chain->npu->nnop;
 
@@ -63,7 +63,7 @@ enum bp_status npu_chain_repeat(struct npu_chain *chain, const struct npu_device
     return BP_OK;
 }
 
-static enum bp_status chain_move_step(struct npu_chain *chain, const struct npu_device *device,
+static enum bp_status chain_move_step(struct npu_chain *chain, struct npu_device *device,
                                       const struct npu_place *place, uint32_t s)
 {
     const struct npu_nnop *nnop = chain->npu->nnop;
@@ -81,15 +81,15 @@ static enum bp_status chain_move_step(struct npu_chain *chain, const struct npu_
     return BP_OK;
 }
 
-enum bp_status npu_chain_move(struct npu_chain *chain, const struct npu_device *device,
+enum bp_status npu_chain_move(struct npu_chain *chain, struct npu_device *device,
                               const struct npu_place *place)
 {
     for (uint32_t s = 0; s < chain->n_step; s++) TRY(chain_move_step(chain, device, place, s));
     return BP_OK;
 }
 
-enum bp_status npu_chain_run(struct npu_chain *chain, const struct npu_device *device,
-                             void *workspace, void *stream)
+enum bp_status npu_chain_run(struct npu_chain *chain, struct npu_device *device, void *workspace,
+                             void *stream)
 {
     for (uint32_t i = 0; i < chain->n_step; i++) {
         struct npu_ready *step = &chain->step[i];
@@ -102,7 +102,7 @@ enum bp_status npu_chain_run(struct npu_chain *chain, const struct npu_device *d
     return BP_OK;
 }
 
-void npu_chain_drop(struct npu_chain *chain, const struct npu_device *device)
+void npu_chain_drop(struct npu_chain *chain, struct npu_device *device)
 {
     for (uint32_t i = 0; i < chain->n_step; i++)
         if (chain->step[i].executor && chain->npu->nnop->aclDestroyAclOpExecutor)

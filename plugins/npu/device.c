@@ -22,25 +22,33 @@ bool npu_has_bf16(const struct npu *npu)
     return strcmp(npu->product, "Ascend910") != 0;
 }
 
-static int device_context_get(const void *device, uintptr_t *out)
+/* That a thread has no context is no failure: CANN's text about that is taken away, because it would
+ * be read as that of a later failure. */
+static int device_context_get(const void *p, uintptr_t *out)
 {
+    const struct npu_device *device = p;
     void *current = NULL;
-    int code = ((const struct npu_device *)device)->npu->call->aclrtGetCurrentContext(&current);
+    int code = device->npu->call->aclrtGetCurrentContext(&current);
 
     *out = (uintptr_t)current;
-    return code == NPU_CONTEXT_NULL ? 0 : code;
+    if (code != NPU_CONTEXT_NULL) return code;
+    if (device->npu->call->aclGetRecentErrMsg) device->npu->call->aclGetRecentErrMsg();
+    return 0;
 }
 
-/* A thread that had no context keeps the device's: no call takes it away. */
-static int device_context_set(const void *device, uintptr_t context)
+/* A thread that had no context keeps the device's: no call takes it away. A context from before a
+ * reset no longer exists. */
+static int device_context_set(const void *p, uintptr_t context)
 {
-    if (!context) return 0;
-    return ((const struct npu_device *)device)->npu->call->aclrtSetCurrentContext((void *)context);
+    const struct npu_device *device = p;
+
+    if (!context || (void *)context == device->former) return 0;
+    return device->npu->call->aclrtSetCurrentContext((void *)context);
 }
 
 static void device_context_warn(const void *device, int code)
 {
-    npu_note(device, "aclrtSetCurrentContext", code);
+    npu_note((struct npu_device *)device, "aclrtSetCurrentContext", code);
 }
 
 static enum bp_status device_enter(struct npu_device *device, struct kit_context *caller)
@@ -70,18 +78,43 @@ static enum bp_status device_open(struct npu_device *device)
     return status;
 }
 
+/* Resets the device if the app's threads do not use it too, or if it is lost. */
+static void device_reset(struct npu_device *device)
+{
+    if (device->lost && device->npu->call->aclrtResetDeviceForce)
+        NPU_NOTE(device, aclrtResetDeviceForce, (int32_t)device->index);
+    else NPU_NOTE(device, aclrtResetDevice, (int32_t)device->index);
+    device->former = device->context;
+    device->open = false;
+}
+
+/* Opens the device; one that is lost is opened again when nothing is left of it. */
+static enum bp_status device_begin(struct npu_device *device)
+{
+    enum bp_status status = BP_OK;
+
+    pthread_mutex_lock(&device->lock);
+    if (device->open && device->lost && !kit_streams_exist(&device->streams)) device_reset(device);
+    if (!device->open) {
+        atomic_store(&device->lost, false);
+        status = device_open(device);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+static bool device_is_ready(const struct npu_device *device)
+{
+    return atomic_load_explicit(&device->open, memory_order_acquire) &&
+           !atomic_load_explicit(&device->lost, memory_order_relaxed);
+}
+
 enum bp_status npu_device_use(struct npu *npu, uint32_t index, struct kit_context *caller,
                               struct npu_device **out)
 {
     struct npu_device *device = &npu->device[index];
-    enum bp_status status = BP_OK;
 
-    if (__builtin_expect(!atomic_load_explicit(&device->open, memory_order_acquire), 0)) {
-        pthread_mutex_lock(&device->lock);
-        if (!device->open) status = device_open(device);
-        pthread_mutex_unlock(&device->lock);
-        if (status) return status;
-    }
+    if (__builtin_expect(!device_is_ready(device), 0)) TRY(device_begin(device));
     *out = device;
     return device_enter(device, caller);
 }
@@ -101,8 +134,7 @@ struct npu_device *npu_device_reuse(struct npu *npu, uint32_t index, struct kit_
 void npu_device_close(struct npu_device *device)
 {
     if (!device->open) return;
-    NPU_NOTE(device, aclrtResetDevice, (int32_t)device->index);
-    device->open = false;
+    device_reset(device);
 }
 
 /* The memory of a device: HBM, or DDR where it has none. */

@@ -161,8 +161,8 @@ static void library_text(const struct npu *npu, const char *known_text, char *ou
         if (*c == '\n' || *c == '\r') *c = ' ';
 }
 
-enum bp_status npu_check(const struct npu *npu, const struct npu_device *device,
-                         const char *function, int code)
+enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const char *function,
+                         int code)
 {
     struct kit_call call;
     struct kit_error error;
@@ -175,6 +175,7 @@ enum bp_status npu_check(const struct npu *npu, const struct npu_device *device,
     if (!code) return BP_OK;
     error = kit_error_find(&errors, NULL, code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
+    if (error.status == BP_ERR_DEVICE_LOST && device) atomic_store(&device->lost, true);
     library_text(npu, error.text, text, sizeof text);
     return kit_call_fail(&call, error.status, text, NULL);
 }
@@ -192,11 +193,15 @@ enum bp_status npu_check_phase_one(const struct npu *npu, uint32_t device, const
     return status;
 }
 
-void npu_note(const struct npu_device *device, const char *function, int code)
+void npu_note(struct npu_device *device, const char *function, int code)
 {
     struct kit_call call = {device->npu->host, "npu", device->index, function, code, NULL};
+    struct kit_error error;
 
     if (__builtin_expect(!code && !kit_is_traced(), 1)) return;
     kit_call_trace(&call);
-    if (code) kit_call_warn(&call, kit_error_find(&errors, NULL, code).text);
+    if (!code) return;
+    error = kit_error_find(&errors, NULL, code);
+    if (error.status == BP_ERR_DEVICE_LOST && atomic_exchange(&device->lost, true)) return;
+    kit_call_warn(&call, error.text);
 }

@@ -63,6 +63,8 @@ struct npu_device {
     atomic_bool open;
     pthread_mutex_t lock; /* guards opening */
     void *context;
+    void *former;     /* the context before the device was opened again */
+    atomic_bool lost; /* its work has failed: it works again after a reset */
     struct kit_report report;
     struct kit_streams streams;
     _Atomic(struct npu_stream *) captured; /* the stream that is captured now */
@@ -105,10 +107,11 @@ const struct npu_function *npu_function_find(struct npu *npu, const char *name);
 
 /* Converts a code into a status; writes the message for a code other than 0. device: NULL if the
  * call concerns none. */
-enum bp_status npu_check(const struct npu *npu, const struct npu_device *device,
-                         const char *function, int code);
-/* The same where the caller cannot return a failure: logs it. */
-void npu_note(const struct npu_device *device, const char *function, int code);
+enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const char *function,
+                         int code);
+/* The same where the caller cannot return a failure: logs it, unless the device is known to be
+ * lost. */
+void npu_note(struct npu_device *device, const char *function, int code);
 #define NPU_CALL(device, name, ...) \
     npu_check((device)->npu, device, #name, (device)->npu->call->name(__VA_ARGS__))
 #define NPU_NOTE(device, name, ...) npu_note(device, #name, (device)->npu->call->name(__VA_ARGS__))
@@ -143,8 +146,9 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     X(synchronize) \
     X(stream_create) \
     X(stream_destroy) \
-    X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) \
-        X(memory_info) X(copy_peer)
+    X(event_create) \
+    X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) X(memory_info) \
+        X(copy_peer)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) npu_##name;
 NPU_CALLBACKS(X)
 #undef X
@@ -164,8 +168,9 @@ enum {
     X(comm_create) \
     X(comm_destroy) \
     X(comm_abort) \
-    X(comm_error) X(all_reduce) X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) \
-        X(recv) X(group_begin) X(group_end) X(all_to_all) X(version) X(unique_id_long)
+    X(comm_error) \
+    X(all_reduce) X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) \
+        X(group_begin) X(group_end) X(all_to_all) X(version) X(unique_id_long)
 #define X(name) __typeof__(*((struct bp_ccl *)0)->name) npu_ccl_##name;
 NPU_CCL(X)
 #undef X

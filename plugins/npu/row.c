@@ -55,7 +55,7 @@ static struct npu_chain *row_chain_new(struct npu *npu, const struct kit_build *
     return memory ? npu_chain_init(memory, npu, b) : NULL;
 }
 
-static void row_chain_free(struct npu_chain *chain, const struct npu_device *device)
+static void row_chain_free(struct npu_chain *chain, struct npu_device *device)
 {
     npu_chain_drop(chain, device);
     free(chain);
@@ -76,7 +76,7 @@ static void row_place(struct npu_place *place, struct bp_view *copy, const struc
 }
 
 /* Makes the first executors of a plan, and so learns the size of its workspace. */
-static enum bp_status row_first_chain(struct npu_plan *plan, const struct npu_device *device,
+static enum bp_status row_first_chain(struct npu_plan *plan, struct npu_device *device,
                                       const struct kit_build *b)
 {
     uint32_t n = b->n_in + b->n_out;
@@ -110,7 +110,7 @@ static enum bp_status row_steps(const struct kit_row *row, struct kit_build *b)
 }
 
 /* Copies the constants of a build to the device. */
-static enum bp_status row_hold(struct npu_plan *plan, const struct npu_device *device,
+static enum bp_status row_hold(struct npu_plan *plan, struct npu_device *device,
                                const struct kit_build *b)
 {
     if (!b->held) return BP_OK;
@@ -119,7 +119,7 @@ static enum bp_status row_hold(struct npu_plan *plan, const struct npu_device *d
                     NPU_HOST_TO_DEVICE);
 }
 
-static enum bp_status row_plan(struct npu_plan *plan, const struct npu_device *device,
+static enum bp_status row_plan(struct npu_plan *plan, struct npu_device *device,
                                const struct bp_prep *prep, struct kit_build *b)
 {
     kit_build_prep(b, plan->npu, prep);
@@ -204,7 +204,7 @@ static void row_return(struct npu_plan *plan, struct npu_chain *chain)
 }
 
 /* Makes executors for this launch, with its values. */
-static enum bp_status row_new_chain(struct npu_plan *plan, const struct npu_device *device,
+static enum bp_status row_new_chain(struct npu_plan *plan, struct npu_device *device,
                                     const struct bp_launch *launch, const struct npu_place *place,
                                     struct npu_chain **out)
 {
@@ -231,7 +231,7 @@ static enum bp_status row_new_chain(struct npu_plan *plan, const struct npu_devi
 
 /* Waits for the extents that the steps have found: a copy to pageable memory is done when the call
  * returns. */
-static enum bp_status row_results(const struct npu_plan *plan, const struct npu_device *device,
+static enum bp_status row_results(const struct npu_plan *plan, struct npu_device *device,
                                   const struct bp_launch *launch, const char *temporaries)
 {
     const struct npu_stream *stream = launch->stream;

@@ -12,7 +12,7 @@
 struct kit_cached {
     struct kit_cached *next; /* the object that was used before this one */
     uint64_t users;
-    size_t size;             /* of the key */
+    size_t size; /* of the key */
     void *key;
 };
 

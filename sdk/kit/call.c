@@ -4,7 +4,9 @@
 #include "library.h"
 #include <stdio.h>
 
-enum { CALL_WHERE = 48 };
+enum {
+    CALL_WHERE = 48
+};
 
 struct kit_error kit_error_find(const struct kit_errors *errors, const void *of, int code)
 {

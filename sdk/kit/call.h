@@ -38,10 +38,10 @@ struct kit_error kit_error_find(const struct kit_errors *errors, const void *of,
 struct kit_call {
     const struct bp_host *host;
     const char *plugin;
-    int64_t device;       /* its number; below 0: the call concerns no device */
+    int64_t device; /* its number; below 0: the call concerns no device */
     const char *function;
-    int code;             /* 0: success */
-    const char *about;    /* the beginning of the message, "no device", or NULL */
+    int code;          /* 0: success */
+    const char *about; /* the beginning of the message, "no device", or NULL */
 };
 
 /* Writes the error message "cuda:0: cuInit answers 1: TEXT; ADVICE" and returns the status. advice:

@@ -10,9 +10,9 @@
 /* The calls of the vendor. A context is a handle, or the number of a device, as an integer. The
  * functions return 0 or the code of the vendor. */
 struct kit_contexts {
-    int (*get)(const void *self, uintptr_t *out);    /* the context of the calling thread */
+    int (*get)(const void *self, uintptr_t *out); /* the context of the calling thread */
     int (*set)(const void *self, uintptr_t context);
-    void (*warn)(const void *self, int code);        /* the context before cannot be restored */
+    void (*warn)(const void *self, int code); /* the context before cannot be restored */
 };
 
 /* The context that has to be restored in the calling thread. */
@@ -28,7 +28,10 @@ struct kit_context {
 void kit_context_return(struct kit_context *caller);
 
 /* The two calls of kit_context_enter. */
-enum kit_context_call { KIT_CONTEXT_GET, KIT_CONTEXT_SET };
+enum kit_context_call {
+    KIT_CONTEXT_GET,
+    KIT_CONTEXT_SET
+};
 
 /* Makes the context `wanted` current. Returns 0, or the code of the call that is stored in out. */
 int kit_context_enter(struct kit_context *caller, const struct kit_contexts *calls,

@@ -8,7 +8,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { KIT_PATH_SIZE = 1024, KIT_SETTING_SIZE = 48, KIT_WHY_SIZE = 1024 };
+enum {
+    KIT_PATH_SIZE = 1024,
+    KIT_SETTING_SIZE = 48,
+    KIT_WHY_SIZE = 1024
+};
 
 /* Writes the name of a plugin's environment variable: "BP_CUDA_DRIVER". */
 void kit_setting_name(char out[KIT_SETTING_SIZE], const char *plugin, const char *setting);
@@ -66,9 +70,9 @@ struct kit_symbol {
 struct kit_library {
     const struct kit_symbol *symbol; /* the names of its n functions */
     int n;
-    const char *advice;       /* the end of the message about a missing function, or NULL */
-    void **function;          /* the table of the n loaded functions; NULL: the library lacks it */
-    pthread_mutex_t lock;     /* guards loading: PTHREAD_MUTEX_INITIALIZER */
+    const char *advice;   /* the end of the message about a missing function, or NULL */
+    void **function;      /* the table of the n loaded functions; NULL: the library lacks it */
+    pthread_mutex_t lock; /* guards loading: PTHREAD_MUTEX_INITIALIZER */
     bool tried;
     enum bp_status status;
     char path[KIT_PATH_SIZE]; /* of the file that was opened */
@@ -78,11 +82,10 @@ struct kit_library {
 /* The initial value of a kit_library: an array of symbols, the table, of the same length, and the
  * advice. */
 #define KIT_LIBRARY(symbols, functions, the_advice) \
-    {.symbol = symbols, \
-     .n = sizeof(symbols) / sizeof *(symbols), \
-     .advice = the_advice, \
-     .function = functions, \
-     .lock = PTHREAD_MUTEX_INITIALIZER}
+    { \
+        .symbol = symbols, .n = sizeof(symbols) / sizeof *(symbols), .advice = the_advice, \
+        .function = functions, .lock = PTHREAD_MUTEX_INITIALIZER \
+    }
 
 /* Opens the library and looks up its functions. Later calls return the same status, without another
  * search. BP_ERR_ABSENT: not found. BP_ERR_DEVICE: it cannot be opened, or lacks a function that is

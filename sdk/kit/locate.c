@@ -208,7 +208,7 @@ static enum bp_status locate_library(const struct kit_wanted *wanted, enum kit_p
 
 /* Uses only the file that the setting names. */
 static enum bp_status locate_given(const struct kit_wanted *wanted, const char *given,
-                               struct kit_found *out, char why[KIT_WHY_SIZE])
+                                   struct kit_found *out, char why[KIT_WHY_SIZE])
 {
     char name[KIT_SETTING_SIZE];
 
@@ -281,7 +281,7 @@ static enum bp_status open_found(const struct kit_wanted *wanted, struct kit_fou
 /* Only one thread at a time: a thread may read the name of a library that another thread has
  * opened, and the loader does not promise any order between the two. */
 enum bp_status kit_library_open(const struct kit_wanted *wanted, struct kit_found *out,
-                               char why[KIT_WHY_SIZE])
+                                char why[KIT_WHY_SIZE])
 {
     static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
     enum bp_status status;

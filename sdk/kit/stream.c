@@ -23,6 +23,16 @@ void kit_stream_remove(struct kit_streams *streams, struct kit_stream *stream)
     pthread_mutex_unlock(&streams->lock);
 }
 
+bool kit_streams_exist(struct kit_streams *streams)
+{
+    bool exist;
+
+    pthread_mutex_lock(&streams->lock);
+    exist = streams->first != NULL;
+    pthread_mutex_unlock(&streams->lock);
+    return exist;
+}
+
 struct kit_stream *kit_stream_find(const struct kit_streams *streams, uint64_t number)
 {
     struct kit_stream *stream = streams->first;
@@ -46,8 +56,7 @@ enum bp_status kit_event_wait(const struct kit_report *report,
     uint64_t start = kit_now_ns(), pause = 2000, past = 0;
     enum bp_status status;
 
-    while ((status = query(self, report->device, event)) == BP_ERR_NOT_READY &&
-           past < timeout_ns) {
+    while ((status = query(self, report->device, event)) == BP_ERR_NOT_READY && past < timeout_ns) {
         if (pause > timeout_ns - past) pause = timeout_ns - past;
         nanosleep(&(struct timespec){0, (long)pause}, NULL);
         if (pause < 1000000) pause *= 2;

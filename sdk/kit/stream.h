@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { KIT_FAULTS = 64 };
+enum {
+    KIT_FAULTS = 64
+};
 
 /* The kernel row that uses a fault word. */
 struct kit_fault {
@@ -31,19 +33,21 @@ struct kit_stream {
                                  this field and the next one */
     uint64_t faults_captured; /* mask of the words that recorded launches may write */
     struct kit_fault fault[KIT_FAULTS];
-    uint64_t launched;        /* launches that have been assigned a fault word */
+    uint64_t launched; /* launches that have been assigned a fault word */
 };
 
 /* The streams of a device. Zero at first, but for the lock. */
 struct kit_streams {
     pthread_mutex_t lock; /* guards the list */
     struct kit_stream *first;
-    uint64_t n;           /* number of streams that the device ever had */
+    uint64_t n; /* number of streams that the device ever had */
 };
 
 /* Adds a stream at the front of the list, with a new number; and removes it. */
 void kit_stream_add(struct kit_streams *streams, struct kit_stream *stream);
 void kit_stream_remove(struct kit_streams *streams, struct kit_stream *stream);
+/* Whether the list has a stream. */
+bool kit_streams_exist(struct kit_streams *streams);
 /* Returns the stream of a number, or NULL. Under the lock of the list. */
 struct kit_stream *kit_stream_find(const struct kit_streams *streams, uint64_t number);
 

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* steps.c: runs steps on a device and prints a line for each step: its name, its status, and the
+ * message if it failed. A step that returns BP_OK with a wrong result ends the program with 2.
+ *
+ *     steps DEVICE STEP...
+ *
+ *     add        x becomes x + 1
+ *     gather     takes elements of x; the indices are good
+ *     fault      the same with an index past the end: the next wait reports it
+ *     read       reads x and checks each number
+ *     large      writes and reads a tensor that is too large for staging
+ *     record, query, wait    an event
+ *     other      lets a second stream wait for the event and add there
+ *     program    runs a program three times: where the device records, the last are replays
+ *     many       prepares and runs the sum for many shapes
+ *     threads    adds in four threads, with a stream each
+ *     reopen     destroys all that belongs to the device, and opens it again */
+#include <backplane/backplane.h>
+#include <backplane/ops.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    N = 1000,
+    LARGE = 100000,
+    THREADS = 4,
+    ADDS = 20
+};
+static struct bp_core *core;
+static const char *name;
+static struct bp_device *device;
+static struct bp_stream *stream, *second;
+static struct bp_event *event;
+static struct bp_tensor *x, *one, *index_good, *index_bad;
+static int sums;
+static const int64_t n = N;
+
+static void steps_wrong(const char *step, int at, double got, double expected)
+{
+    printf("%s: element %d is %g, expected %g\n", step, at, got, expected);
+    exit(2);
+}
+
+static enum bp_status steps_fill(struct bp_tensor **out, uint32_t dtype, int64_t count,
+                                 const void *numbers, size_t size)
+{
+    enum bp_status status = bp_tensor_create(device, dtype, 1, &count, out);
+
+    return status ? status : bp_tensor_write(stream, *out, numbers, size);
+}
+
+static enum bp_status steps_begin(void)
+{
+    static const float zeros[N], number = 1;
+    int64_t good[N], bad[N];
+    enum bp_status status = bp_device_create(core, name, &device);
+
+    for (int i = 0; i < N; i++) good[i] = bad[i] = i % 2 ? i : i - N;
+    bad[17] = N;
+    sums = 0;
+    if (!status) status = bp_stream_create(device, &stream);
+    if (!status) status = bp_stream_create(device, &second);
+    if (!status) status = bp_event_create(device, &event);
+    if (!status) status = steps_fill(&x, BP_F32, N, zeros, sizeof zeros);
+    if (!status) status = steps_fill(&one, BP_F32, 1, &number, sizeof number);
+    if (!status) status = steps_fill(&index_good, BP_I64, N, good, sizeof good);
+    if (!status) status = steps_fill(&index_bad, BP_I64, N, bad, sizeof bad);
+    return status;
+}
+
+static void steps_end(void)
+{
+    struct bp_tensor **tensor[] = {&x, &one, &index_good, &index_bad};
+
+    for (int i = 0; i < 4; i++) {
+        bp_tensor_destroy(*tensor[i]);
+        *tensor[i] = NULL;
+    }
+    bp_event_destroy(event);
+    bp_stream_destroy(second);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    event = NULL;
+    second = stream = NULL;
+    device = NULL;
+}
+
+static enum bp_status steps_add(struct bp_stream *on)
+{
+    struct bp_tensor *sum = NULL;
+    enum bp_status status = bp_op_add(bp_stream_scope(on), x, one, &sum);
+
+    if (status) return status;
+    bp_tensor_destroy(x);
+    x = sum;
+    sums++;
+    return BP_OK;
+}
+
+static enum bp_status steps_gather(struct bp_tensor *index)
+{
+    struct bp_tensor *taken = NULL;
+    enum bp_status status = bp_op_gather(bp_stream_scope(stream), x, index, NULL, &taken);
+
+    bp_tensor_destroy(taken);
+    return status;
+}
+
+static enum bp_status steps_read(const char *step)
+{
+    float numbers[N];
+    enum bp_status status = bp_tensor_read(stream, x, numbers, sizeof numbers);
+
+    for (int i = 0; i < N && !status; i++)
+        if (numbers[i] != (float)sums) steps_wrong(step, i, (double)numbers[i], sums);
+    return status;
+}
+
+static enum bp_status steps_large(const char *step)
+{
+    static float numbers[LARGE], got[LARGE];
+    struct bp_tensor *large = NULL;
+    enum bp_status status;
+
+    for (int i = 0; i < LARGE; i++) numbers[i] = (float)i;
+    status = steps_fill(&large, BP_F32, LARGE, numbers, sizeof numbers);
+    if (!status) status = bp_tensor_read(stream, large, got, sizeof got);
+    for (int i = 0; i < LARGE && !status; i++)
+        if (got[i] != numbers[i]) steps_wrong(step, i, (double)got[i], i);
+    bp_tensor_destroy(large);
+    return status;
+}
+
+static enum bp_status steps_other(void)
+{
+    enum bp_status status = bp_stream_wait(second, event);
+
+    if (!status) status = steps_add(second);
+    return status ? status : bp_stream_synchronize(second);
+}
+
+/* y = x + x + x + x */
+static enum bp_status steps_record(struct bp_graph *graph, struct bp_program **out)
+{
+    struct bp_tensor *in = NULL, *two = NULL, *four = NULL;
+    enum bp_status status = bp_graph_input(graph, "x", BP_F32, 1, &n, &in);
+
+    if (!status) status = bp_op_add(bp_graph_scope(graph), in, in, &two);
+    if (!status) status = bp_op_add(bp_graph_scope(graph), two, two, &four);
+    if (!status) status = bp_graph_output(graph, four, "y");
+    if (!status) status = bp_program_create(graph, device, out);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(two);
+    bp_tensor_destroy(four);
+    return status;
+}
+
+static enum bp_status steps_program_run(const char *step, struct bp_program *program)
+{
+    struct bp_tensor *y = NULL;
+    float numbers[N];
+    enum bp_status status = bp_program_run(program, stream, &x, 1, &y, 1);
+
+    if (!status) status = bp_tensor_read(stream, y, numbers, sizeof numbers);
+    for (int i = 0; i < N && !status; i++)
+        if (numbers[i] != (float)(4 * sums)) steps_wrong(step, i, (double)numbers[i], 4 * sums);
+    bp_tensor_destroy(y);
+    return status;
+}
+
+static enum bp_status steps_program(const char *step)
+{
+    struct bp_program_info info = {.size = sizeof info};
+    struct bp_program *program = NULL;
+    struct bp_graph *graph = NULL;
+    enum bp_status status = bp_graph_create(core, &graph);
+
+    if (!status) status = steps_record(graph, &program);
+    for (int i = 0; i < 3 && !status; i++) status = steps_program_run(step, program);
+    if (!status && !bp_program_get_info(program, &info))
+        printf("%s: %llu replays %s\n", step, (unsigned long long)info.replays, info.reason);
+    bp_program_destroy(program);
+    bp_graph_destroy(graph);
+    return status;
+}
+
+static enum bp_status steps_many(const char *step)
+{
+    static float numbers[N];
+    enum bp_status status = BP_OK;
+
+    for (int i = 0; i < N; i++) numbers[i] = 1;
+    for (int64_t k = 1; k < 200 && !status; k++) {
+        struct bp_tensor *some = NULL, *sum = NULL;
+        float got = 0;
+        status = steps_fill(&some, BP_F32, k, numbers, (size_t)k * sizeof *numbers);
+        if (!status) status = bp_op_sum(bp_stream_scope(stream), some, NULL, &sum);
+        if (!status) status = bp_tensor_read(stream, sum, &got, sizeof got);
+        if (!status && got != (float)k) steps_wrong(step, (int)k, (double)got, (double)k);
+        bp_tensor_destroy(some);
+        bp_tensor_destroy(sum);
+    }
+    return status;
+}
+
+static void *steps_thread(void *step)
+{
+    struct bp_stream *own = NULL;
+    struct bp_tensor *sum = NULL, *more = NULL;
+    enum bp_status status = bp_stream_create(device, &own);
+    float number = 0;
+
+    if (!status) status = bp_op_add(bp_stream_scope(own), one, one, &sum);
+    for (int i = 0; i < ADDS && !status; i++) {
+        status = bp_op_add(bp_stream_scope(own), sum, one, &more);
+        bp_tensor_destroy(sum);
+        sum = more;
+        more = NULL;
+    }
+    if (!status) status = bp_tensor_read(own, sum, &number, sizeof number);
+    if (!status && number != 2 + ADDS) steps_wrong(step, 0, (double)number, 2 + ADDS);
+    bp_tensor_destroy(sum);
+    bp_stream_destroy(own);
+    return (void *)(uintptr_t)status;
+}
+
+static enum bp_status steps_threads(const char *step)
+{
+    pthread_t thread[THREADS];
+    enum bp_status status = bp_stream_synchronize(stream);
+
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, steps_thread, (void *)step)) exit(3);
+    for (int i = 0; i < THREADS; i++) {
+        void *found;
+        pthread_join(thread[i], &found);
+        if (found) status = (enum bp_status)(uintptr_t)found;
+    }
+    return status;
+}
+
+static enum bp_status steps_take(const char *step)
+{
+    if (!strcmp(step, "add")) return steps_add(stream);
+    if (!strcmp(step, "gather")) return steps_gather(index_good);
+    if (!strcmp(step, "fault")) return steps_gather(index_bad);
+    if (!strcmp(step, "sync")) return bp_stream_synchronize(stream);
+    if (!strcmp(step, "read")) return steps_read(step);
+    if (!strcmp(step, "large")) return steps_large(step);
+    if (!strcmp(step, "record")) return bp_event_record(event, stream);
+    if (!strcmp(step, "query")) return bp_event_query(event);
+    if (!strcmp(step, "wait")) return bp_event_wait(event, UINT64_MAX);
+    if (!strcmp(step, "other")) return steps_other();
+    if (!strcmp(step, "program")) return steps_program(step);
+    if (!strcmp(step, "many")) return steps_many(step);
+    if (!strcmp(step, "threads")) return steps_threads(step);
+    if (!strcmp(step, "reopen")) return steps_end(), steps_begin();
+    fprintf(stderr, "steps: no step %s\n", step);
+    exit(3);
+}
+
+static void steps_print(const char *step, enum bp_status status)
+{
+    printf("%s: %s%s%s\n", step, bp_status_name(status), status ? ": " : "",
+           status ? bp_error_message() : "");
+}
+
+int main(int argc, char **argv)
+{
+    enum bp_status status = bp_core_create(NULL, &core);
+
+    name = argc > 1 ? argv[1] : "npu:0";
+    if (!status) status = steps_begin();
+    steps_print("begin", status);
+    for (int i = 2; i < argc && device; i++) steps_print(argv[i], steps_take(argv[i]));
+    steps_end();
+    bp_core_destroy(core);
+    printf("end\n");
+    return 0;
+}
