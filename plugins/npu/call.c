@@ -55,6 +55,7 @@ static int64_t call_extent(const struct bp_view *view)
 static void *call_keep(struct npu_chain *chain, void *object, int (*destroy)(const void *))
 {
     if (object) chain->object[chain->n_object++] = (struct npu_object){object, destroy};
+    else chain->no_memory = true;
     return object;
 }
 
@@ -104,7 +105,7 @@ static void *call_tensor(struct npu_chain *chain, const struct npu_place *place,
     to->is_out = arg->role == KIT_WRITES;
     to->in_list = in_list;
     chain->n_binding++;
-    if (in_list) return tensor; /* the list destroys it */
+    if (in_list && tensor) return tensor; /* the list destroys it */
     return call_keep(chain, tensor, nnop->aclDestroyTensor);
 }
 
@@ -220,7 +221,11 @@ static enum bp_status call_phase_one(struct npu_chain *chain, const struct npu_p
     ready->function = npu_function_find(chain->npu, step->function);
     if (!ready->function) return BP_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < step->n; i++)
-        if (!call_argument(chain, place, b, &step->arg[i], &call)) return BP_ERR_UNSUPPORTED;
+        if (!call_argument(chain, place, b, &step->arg[i], &call))
+            return chain->no_memory ? bp_fail(chain->npu->host, BP_ERR_MEMORY,
+                                              "npu:%u: no memory for argument %u of aclnn%s",
+                                              b->device, i, step->function)
+                                    : BP_ERR_UNSUPPORTED;
     kit_invoke_pointer(&call, &ready->size);
     kit_invoke_pointer(&call, &ready->executor);
     if (call.too_many) return BP_ERR_UNSUPPORTED;

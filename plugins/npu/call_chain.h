@@ -50,8 +50,9 @@ struct npu_ready {
 struct npu_chain {
     struct npu_chain *next;
     struct npu *npu;
-    uint64_t size; /* the largest workspace */
-    bool repeats;  /* the executors can run again */
+    uint64_t size;  /* the largest workspace */
+    bool repeats;   /* the executors can run again */
+    bool no_memory; /* CANN has not made an object */
     uint32_t n_step, n_object, n_binding;
     struct npu_ready *step;
     struct npu_object *object;

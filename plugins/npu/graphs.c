@@ -40,11 +40,16 @@ enum bp_status npu_capture_begin(void *self, uint32_t index, void *p)
     return BP_OK;
 }
 
-/* Ends the capture, also if that fails. */
+/* Ends the capture, also if that fails: a stream that stays captured would be of no use, so a second
+ * call makes sure that it does not. */
 static enum bp_status graphs_end(struct npu_stream *stream, void **out)
 {
+    const struct npu_calls *call = stream->device->npu->call;
     enum bp_status status = NPU_CALL(stream->device, aclmdlRICaptureEnd, stream->raw, out);
+    void *rest = NULL;
 
+    if (status && !call->aclmdlRICaptureEnd(stream->raw, &rest) && rest)
+        NPU_NOTE(stream->device, aclmdlRIDestroy, rest);
     stream->kit.captured = false;
     atomic_store(&stream->device->captured, NULL);
     return status;

@@ -197,11 +197,13 @@ void npu_note(struct npu_device *device, const char *function, int code)
 {
     struct kit_call call = {device->npu->host, "npu", device->index, function, code, NULL};
     struct kit_error error;
+    char text[600];
 
     if (__builtin_expect(!code && !kit_is_traced(), 1)) return;
     kit_call_trace(&call);
     if (!code) return;
     error = kit_error_find(&errors, NULL, code);
+    library_text(device->npu, error.text, text, sizeof text);
     if (error.status == BP_ERR_DEVICE_LOST && atomic_exchange(&device->lost, true)) return;
-    kit_call_warn(&call, error.text);
+    kit_call_warn(&call, text);
 }

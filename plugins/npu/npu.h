@@ -147,8 +147,8 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     X(stream_create) \
     X(stream_destroy) \
     X(event_create) \
-    X(event_destroy) X(event_record) X(event_query) X(event_wait) X(stream_wait) X(memory_info) \
-        X(copy_peer)
+    X(event_destroy) \
+    X(event_record) X(event_query) X(event_wait) X(stream_wait) X(memory_info) X(copy_peer)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) npu_##name;
 NPU_CALLBACKS(X)
 #undef X
@@ -169,8 +169,10 @@ enum {
     X(comm_destroy) \
     X(comm_abort) \
     X(comm_error) \
-    X(all_reduce) X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) \
-        X(group_begin) X(group_end) X(all_to_all) X(version) X(unique_id_long)
+    X(all_reduce) \
+    X(reduce) \
+    X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) X(group_begin) X(group_end) \
+        X(all_to_all) X(version) X(unique_id_long)
 #define X(name) __typeof__(*((struct bp_ccl *)0)->name) npu_ccl_##name;
 NPU_CCL(X)
 #undef X

@@ -16,11 +16,14 @@ struct npu_event {
     struct kit_mark mark; /* the launches before the event; none: they cannot have faults */
 };
 
+/* Waits first: the words may not be cleared yet, and of a lost device some work may still go on,
+ * for which the core does not wait. */
 static void stream_drop(struct npu_stream *stream)
 {
     struct npu_device *device = stream->device;
     const struct bp_host *host = device->npu->host;
 
+    if (stream->raw) NPU_NOTE(device, aclrtSynchronizeStream, stream->raw);
     npu_staging_end(stream);
     if (stream->raw) NPU_NOTE(device, aclrtDestroyStream, stream->raw);
     if (stream->words) NPU_NOTE(device, aclrtFree, stream->words);

@@ -220,6 +220,7 @@ static void *steps_thread(void *step)
         more = NULL;
     }
     if (!status) status = bp_tensor_read(own, sum, &number, sizeof number);
+    if (status) printf("thread: %s\n", bp_error_message());
     if (!status && number != 2 + ADDS) steps_wrong(step, 0, (double)number, 2 + ADDS);
     bp_tensor_destroy(sum);
     bp_stream_destroy(own);

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Lets each call of CANN fail once, and work on the device: messages name the call, and nothing else suffers.
+
+    failures.py BUILD
+
+A call is one that npu_steps makes on the stand-in without failures. Afterwards the device is opened again, and works.
+"""
+import os
+import re
+import sys
+
+from standin import STEPS, Setting, parse, run, run_tests
+
+setting = Setting(sys.argv[1])
+AFTER = ["reopen", "add", "read", "program"]
+# Calls whose failure cannot be returned: a warning in the log, or nothing.
+QUIET = re.compile(r"aclrtDestroy|aclrtFree|aclDestroy|aclrtReset|aclmdlRIDestroy|aclrtGetVersion|aclGetDeviceCapability")
+PARAMETER, INTERNAL, MEMORY, LOST = 107000, 507899, 207001, 507015
+
+
+def calls():
+    """The names of the calls of a run without failures, with their numbers."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        env = setting.environment(folder, BP_STANDIN_CALLS=os.path.join(folder, "calls"))
+        code, text = run(env, setting.steps, "npu:0", *STEPS)
+        assert code == 0 and "ERR" not in text, text
+        count = {}
+        with open(env["BP_STANDIN_CALLS"], encoding="utf-8") as f:
+            for line in f:
+                name = line.split()[0]
+                count[name] = count.get(name, 0) + 1
+        return count
+
+
+def fails_once(name, at, code):
+    """The call number `at` of this name fails: a step fails, and the message has the name and the code."""
+    def test(folder):
+        env = setting.environment(folder, BP_STANDIN_FAIL=f"{name}:{at}:{code}", BP_LOG="warn")
+        status, text = run(env, setting.steps, "npu:0", *STEPS, *AFTER)
+        steps, messages = parse(text)
+        assert status == 0 and text.rstrip().endswith("end"), text
+        said = name in text and (str(code) in text or name.startswith("aclCreate"))
+        short = name.replace("GetWorkspaceSize", "")
+        said = said or (short in text and str(code) in text) or f"argument" in text and name.startswith("aclCreate")
+        assert said or QUIET.match(name), text
+        begun = steps[0] == ("begin", "BP_OK")
+        if begun:
+            after = steps[-len(AFTER):]
+            assert after == [(step, "BP_OK") for step in AFTER], text
+        else:
+            assert messages, text
+    return test
+
+
+def work_fails(at):
+    """Work fails on the device: it is lost, which is told, and works when it is opened again."""
+    def test(folder):
+        env = setting.environment(folder, BP_STANDIN_FAIL=f"work:{at}:{LOST}", BP_LOG="warn")
+        status, text = run(env, setting.steps, "npu:0", *STEPS, *AFTER)
+        steps, _ = parse(text)
+        assert status == 0, text
+        assert ("add", "BP_OK") not in steps[2:-len(AFTER)] or ("read", "BP_ERR_DEVICE_LOST") in steps, text
+        assert any(s == "BP_ERR_DEVICE_LOST" for _, s in steps), text
+        assert steps[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
+        assert text.count(f"answers {LOST}") >= 1 and "warn" not in text, text
+    return test
+
+
+def main():
+    tests = []
+    for name, n in sorted(calls().items()):
+        memory = "Malloc" in name or "Create" in name
+        for at, code in {(1, MEMORY if memory else PARAMETER), (max(1, n // 2), INTERNAL)}:
+            tests.append((f"call {at} of {name} fails with {code}", fails_once(name, at, code)))
+    for at in (1, 2, 5, 9, 14, 20):
+        tests.append((f"work {at} fails", work_fails(at)))
+    run_tests(tests)
+
+
+main()
