@@ -63,7 +63,7 @@ static struct kit_arg map_ended(struct kit_build *b, const struct npu_map *map, 
     for (int64_t i = 0; i < map->results * map->taps; i++) needed |= map->index[i] == map->n;
     if (!needed) return x;
     ended = kit_temporary(b, type->dtype, 3, shape);
-    KIT_STEP(b, "ConstantPadNd", x, kit_array(b, pad, 6), KIT_SCALAR_IS(0), ended);
+    KIT_STEP(b, "ConstantPadNd", x, kit_array(b, pad, 6), KIT_NUMBER_IS(map->behind), ended);
     return ended;
 }
 

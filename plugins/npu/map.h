@@ -8,13 +8,15 @@
 #include "compose.h"
 
 enum {
-    NPU_MAP_MOST = 1 << 20
-}; /* entries of a table */
+    NPU_MAP_MOST = 1 << 20, /* entries of a table */
+    NPU_MAP_TAPS = 512      /* elements of one result */
+};
 
-/* Result j is made of `taps` elements, index[j taps + t] for t from 0 on. The index n stands for a
- * zero behind the axis. */
+/* Result j is made of `taps` elements, index[j taps + t] for t from 0 on. The index n stands for the
+ * number `behind`, as if it lay behind the axis. */
 struct npu_map {
     int64_t n, results, taps;
+    double behind;
     int64_t *index;
     float *weight; /* NULL: all are 1 */
 };
