@@ -12,7 +12,7 @@ enum {
     NPU_MAP_TAPS = 512      /* elements of one result */
 };
 
-/* Result j is made of `taps` elements, index[j taps + t] for t from 0 on. The index n stands for the
+/* Result j is made of `taps` elements: index[j taps + t], t from 0 on. The index n stands for the
  * number `behind`, as if it lay behind the axis. */
 struct npu_map {
     int64_t n, results, taps;

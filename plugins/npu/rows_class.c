@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows_class.c: builds the rows of losses with a class for each line. A label that is no class makes
- * the launch fail (guard.c). */
+/* rows_class.c: builds the rows of losses with a class for each line. A label that is no class
+ * makes the launch fail (guard.c). */
 #include "compose.h"
 
 #include <math.h>
