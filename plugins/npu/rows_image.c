@@ -6,11 +6,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The place in x of element j of the result. */
 static double resize_place(const struct bp_resize_axis_attrs *a, double n, double m, double j)
 {
-    double step = a->scale != 0 ? 1 / a->scale : n / m, scale = a->scale != 0 ? a->scale : m / n;
+    double scale = a->scale != 0 ? a->scale : m / n, middle;
 
     switch (a->coordinates) {
     case BP_RESIZE_COORDINATES_ALIGN_CORNERS: return m == 1 ? 0 : j * (n - 1) / (m - 1);
@@ -23,11 +24,10 @@ static double resize_place(const struct bp_resize_axis_attrs *a, double n, doubl
         break;
     default: break;
     }
-    step = a->scale != 0 ? (j + 0.5) * step : (j + 0.5) * n / m;
-    if (a->scale != 0) step = (j + 0.5) / a->scale;
+    middle = a->scale != 0 ? (j + 0.5) / a->scale : (j + 0.5) * n / m;
     if (a->coordinates == BP_RESIZE_COORDINATES_HALF_PIXEL_SYMMETRIC)
-        return step - 0.5 + n / 2 * (1 - m / (scale * n));
-    return step - 0.5;
+        return middle - 0.5 + n / 2 * (1 - m / (scale * n));
+    return middle - 0.5;
 }
 
 static double resize_nearest(int64_t how, double p)
@@ -78,8 +78,22 @@ static int64_t resize_taps(const struct bp_resize_axis_attrs *a, int64_t n, int6
         w[used++] = each;
         sum += each;
     }
+    if (!used) { /* all elements are outside, and have no weight */
+        index[used] = 0;
+        w[used++] = sum = 0;
+    }
     for (int64_t i = 0; i < used; i++) weight[i] = (float)(adds_up ? w[i] / sum : w[i]);
     return used;
+}
+
+/* Fills the taps that a result does not use by its first element, with parts of its weight: an
+ * element with the weight 0 would make a NaN of an infinity. */
+static void resize_fill(int64_t *index, float *weight, int64_t used, int64_t taps)
+{
+    for (int64_t t = used; t < taps; t++) {
+        index[t] = index[0];
+        weight[t] = weight[0] /= 2;
+    }
 }
 
 /* Returns false if the map does not fit. */
@@ -97,10 +111,9 @@ static bool resize_map(struct npu_map *map, const struct bp_resize_axis_attrs *a
         int64_t index[NPU_MAP_TAPS], used;
         float weight[NPU_MAP_TAPS];
         used = resize_taps(a, n, m, j, shrink, index, weight);
-        for (int64_t t = 0; t < taps; t++) {
-            map->index[j * taps + t] = index[t < used ? t : 0];
-            if (map->weight) map->weight[j * taps + t] = t < used ? weight[t] : 0;
-        }
+        resize_fill(index, weight, used, taps);
+        memcpy(&map->index[j * taps], index, (size_t)taps * sizeof *index);
+        if (map->weight) memcpy(&map->weight[j * taps], weight, (size_t)taps * sizeof *weight);
     }
     return true;
 }

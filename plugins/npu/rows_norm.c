@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_norm.c: builds the rows of normalisations. Statistics of half types are f32. */
-#include "compose.h"
+#include "map.h"
 
 #include <math.h>
 #include <string.h>
@@ -323,4 +323,84 @@ enum bp_status npu_build_batch_norm_grad(struct kit_build *b)
     return KIT_STEP(b, "BatchNormBackward", norm_image(b, NPU_IN(2)), x, scale, NPU_NONE, NPU_NONE,
                     mean, rstd, KIT_INT_IS(1), KIT_DOUBLE_IS(a->epsilon), mask,
                     norm_image(b, NPU_OUT(0)), NPU_OUT(1), NPU_OUT(2));
+}
+
+/* x / max(norm, epsilon); with an epsilon of 0 the norm of zeros is taken for 1. */
+enum bp_status npu_build_lp_normalize(struct kit_build *b)
+{
+    const struct bp_lp_normalize_attrs *a = b->attrs;
+    const struct bp_view *type = npu_type(b, NPU_IN(0));
+    int64_t shape[KIT_AXES_MAX], axis[1] = {npu_axis(a->axis, type->rank)};
+    struct kit_arg x, size, is_zero;
+
+    if (b->status || !type->count) return b->status;
+    x = npu_wide(b, NPU_IN(0));
+    for (uint32_t i = 0; i < type->rank; i++) shape[i] = i == axis[0] ? 1 : type->shape[i];
+    size = kit_temporary(b, BP_F32, type->rank, shape);
+    KIT_STEP(b, "LinalgVectorNorm", x, KIT_NUMBER_IS(a->p), kit_array(b, axis, 1), KIT_INT_IS(1),
+             KIT_DTYPE_IS(BP_F32), size);
+    size = npu_clip(b, size, a->epsilon, INFINITY);
+    if ((float)a->epsilon == 0) {
+        is_zero = npu_like(b, size, BP_BOOL);
+        KIT_STEP(b, "EqTensor", size, npu_filled(b, BP_F32, 0, NULL, 0), is_zero);
+        KIT_STEP(b, "InplaceMaskedFillScalar", kit_as(size, KIT_UPDATES), is_zero,
+                 KIT_SCALAR_IS(1));
+    }
+    npu_finish(b, npu_div(b, x, size), NPU_OUT(0));
+    return b->status;
+}
+
+/* (x - mean) / (sqrt(variance) + epsilon). */
+enum bp_status npu_build_mean_variance(struct kit_build *b)
+{
+    const struct bp_mean_variance_normalization_attrs *a = b->attrs;
+    const struct bp_view *type = npu_type(b, NPU_IN(0));
+    uint32_t axes = a->axes.n ? 0 : (1u << type->rank) - 1;
+    struct kit_arg x, d, deviation;
+
+    if (b->status || !type->count) return b->status;
+    for (int64_t i = 0; i < a->axes.n; i++) axes |= 1u << npu_axis(a->axes.at[i], type->rank);
+    x = npu_wide(b, NPU_IN(0));
+    d = npu_sub(b, x, npu_mean(b, x, axes));
+    deviation = npu_unary(b, "Sqrt", npu_mean(b, npu_mul(b, d, d), axes));
+    npu_finish(b, npu_div(b, d, npu_plus(b, deviation, a->epsilon)), NPU_OUT(0));
+    return b->status;
+}
+
+/* The channels of each window, from (window - 1) / 2 before to window / 2 behind. */
+static bool norm_channel_map(struct npu_map *map, int64_t channels, int64_t window)
+{
+    int64_t before = (window - 1) / 2, behind = window / 2;
+
+    if (before > channels - 1) before = channels - 1;
+    if (behind > channels - 1) behind = channels - 1;
+    if (!npu_map_init(map, channels, channels, before + behind + 1, false)) return false;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t t = 0; t < map->taps; t++) {
+            int64_t at = c - before + t;
+            map->index[c * map->taps + t] = at < 0 || at >= channels ? channels : at;
+        }
+    return true;
+}
+
+/* x e^(-beta log(bias + alpha / window s)), s the sum of the squares of a window's channels. */
+enum bp_status npu_build_lrn(struct kit_build *b)
+{
+    const struct bp_lrn_attrs *a = b->attrs;
+    const struct bp_view *type = npu_type(b, NPU_IN(0));
+    struct npu_map map = {0};
+    struct kit_arg x, s;
+
+    if (b->status || !type->count) return b->status;
+    x = npu_wide(b, NPU_IN(0));
+    if (!norm_channel_map(&map, type->shape[1], a->window)) {
+        npu_map_finish(&map);
+        return kit_refuse(b);
+    }
+    s = npu_map_apply(b, &map, npu_mul(b, x, x), 1, NPU_MAP_SUM);
+    npu_map_finish(&map);
+    s = npu_plus(b, npu_times(b, s, a->alpha / (double)a->window), a->bias);
+    s = npu_times(b, npu_unary(b, "Log", s), -a->beta);
+    npu_finish(b, npu_mul(b, x, npu_unary(b, "Exp", s)), NPU_OUT(0));
+    return b->status;
 }

@@ -270,7 +270,7 @@ enum bp_status npu_build_attention(struct kit_build *b)
     if (b->status || npu_is_empty(b, y)) return b->status;
     if (q->rank < 3) return kit_refuse(b);
     if (!k->shape[k->rank - 2]) {
-        npu_fill(b, y, zeros || w.after >= 0 || w.before >= 0 ? 0 : NAN);
+        npu_fill(b, y, 0);
         return b->status;
     }
     shared = q->shape[q->rank - 3] / k->shape[k->rank - 3];
