@@ -85,8 +85,8 @@ enum bp_status npu_build_tensor_scatter(struct kit_build *b)
     return b->status;
 }
 
-/* The sums of the rows of dy by id. An id that is padding adds nothing. Ids below 0 are bad, so that
- * -1 names no padding. */
+/* The sums of the rows of dy by id. An id that is padding adds nothing. Ids below 0 are bad, so
+ * that -1 names no padding. */
 enum bp_status npu_build_embedding_grad(struct kit_build *b)
 {
     const struct bp_embedding_grad_attrs *a = b->attrs;

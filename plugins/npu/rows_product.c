@@ -96,32 +96,64 @@ enum bp_status npu_build_matmul(struct kit_build *b)
     return b->status;
 }
 
-/* y = activation(a b + bias + residual): the vendor adds a bias to the product of two matrices. */
+static bool product_is_dense(const struct bp_view *view)
+{
+    int64_t step = 1;
+
+    for (uint32_t i = view->rank; i-- > 0; step *= view->shape[i])
+        if (view->shape[i] > 1 && view->stride[i] != step) return false;
+    return true;
+}
+
+/* Matrices with all axes but the last as one. */
+static struct kit_arg product_lines(struct kit_build *b, struct kit_arg x)
+{
+    const struct bp_view *type = npu_type(b, x);
+    int64_t shape[2] = {1, 1};
+
+    if (b->status || type->rank == 2) return x;
+    shape[1] = type->shape[type->rank - 1];
+    for (uint32_t i = 0; i + 1 < type->rank; i++) shape[0] *= type->shape[i];
+    return kit_reshaped(b, x, 2, shape);
+}
+
+/* The vendor adds a bias to the product of two matrices. Lists of matrices that are multiplied by
+ * one matrix are such a product, too. Returns false if this product is none. */
+static bool product_with_bias(struct kit_build *b, const struct bp_fused_matmul_attrs *a,
+                              struct kit_arg out)
+{
+    const struct bp_view *x = npu_type(b, NPU_IN(0)), *y = npu_type(b, NPU_IN(1));
+
+    if (b->status || x->rank < 2 || y->rank != 2 || !x->count) return false;
+    if (x->rank > 2 &&
+        (a->transpose_a || !product_is_dense(x) || !product_is_dense(npu_type(b, out))))
+        return false;
+    KIT_STEP(b, "Addmm", NPU_IN(2),
+             product_side(b, product_lines(b, NPU_IN(0)), a->transpose_a, true),
+             product_side(b, NPU_IN(1), a->transpose_b, false), KIT_SCALAR_IS(1), KIT_SCALAR_IS(1),
+             product_lines(b, out), NPU_CUBE);
+    return true;
+}
+
+/* y = activation(a b + bias + residual). */
 enum bp_status npu_build_fused_matmul(struct kit_build *b)
 {
     const struct bp_fused_matmul_attrs *a = b->attrs;
-    struct kit_arg bias = NPU_IN(2), residual = NPU_IN(3), out = NPU_OUT(0), t;
-    bool has_bias = npu_is_given(b, bias), adds = npu_is_given(b, residual);
+    struct kit_arg residual = NPU_IN(3), out = NPU_OUT(0), t, sum;
+    bool has_bias = npu_is_given(b, NPU_IN(2)), adds = npu_is_given(b, residual);
     bool last = !adds && !a->activation;
-    const struct bp_view *x = npu_type(b, NPU_IN(0)), *y = npu_type(b, NPU_IN(1));
+    uint32_t dtype = npu_type(b, out)->dtype;
 
     if (npu_is_empty(b, out)) return b->status;
-    t = last && !has_bias ? out : npu_like(b, out, npu_type(b, out)->dtype);
-    if (has_bias && x->rank == 2 && y->rank == 2 && x->count) {
-        if (last) t = out;
-        KIT_STEP(b, "Addmm", bias, product_side(b, NPU_IN(0), a->transpose_a, true),
-                 product_side(b, NPU_IN(1), a->transpose_b, false), KIT_SCALAR_IS(1),
-                 KIT_SCALAR_IS(1), t, NPU_CUBE);
-    } else {
-        product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, t);
-        if (has_bias) {
-            struct kit_arg sum = last ? out : npu_like(b, out, npu_type(b, out)->dtype);
-            KIT_STEP(b, "Add", t, bias, KIT_SCALAR_IS(1), sum);
-            t = sum;
-        }
+    t = last ? out : npu_like(b, out, dtype);
+    if (!has_bias) product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, t);
+    else if (!product_with_bias(b, a, t)) {
+        sum = npu_like(b, out, dtype);
+        product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, sum);
+        KIT_STEP(b, "Add", sum, NPU_IN(2), KIT_SCALAR_IS(1), t);
     }
     if (adds) {
-        struct kit_arg sum = a->activation ? npu_like(b, out, npu_type(b, out)->dtype) : out;
+        sum = a->activation ? npu_like(b, out, dtype) : out;
         KIT_STEP(b, "Add", t, residual, KIT_SCALAR_IS(1), sum);
         t = sum;
     }
