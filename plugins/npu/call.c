@@ -59,9 +59,10 @@ static void *call_keep(struct npu_chain *chain, void *object, int (*destroy)(con
     return object;
 }
 
-/* Where the address of a tensor comes from in each launch. */
+/* Where the address of a tensor comes from in each launch. item: its number in a list, because two
+ * tensors of a list may have one view here and differ in other launches. */
 static struct npu_binding call_binding(const struct kit_build *b, const struct kit_arg *arg,
-                                       const struct bp_view *view)
+                                       uint32_t item)
 {
     struct npu_binding to = {.from = NPU_FROM_IN};
     const struct kit_arg *at = arg;
@@ -74,21 +75,16 @@ static struct npu_binding call_binding(const struct kit_build *b, const struct k
         else if (t->base.from == KIT_FROM_NONE) to.from = NPU_FROM_WORKSPACE;
         if (t->base.from == KIT_FROM_NONE) return to;
     }
-    if (at->from == KIT_FROM_OUT || at->from == KIT_FROM_OUTS) {
-        to.from = NPU_FROM_OUT;
-        to.at = (uint16_t)(at->from == KIT_FROM_OUT ? b->out_at[at->at] : 0);
-        while (at->from == KIT_FROM_OUTS && b->out[to.at] != view) to.at++;
-    } else {
-        to.at = (uint16_t)(at->from == KIT_FROM_IN ? b->in_at[at->at] : 0);
-        while (at->from == KIT_FROM_INS && b->in[to.at] != view) to.at++;
-    }
+    if (at->from == KIT_FROM_OUT || at->from == KIT_FROM_OUTS) to.from = NPU_FROM_OUT;
+    to.at = (uint16_t)((to.from == NPU_FROM_OUT ? b->out_at : b->in_at)[at->at] + item);
     return to;
 }
 
-/* Makes the description of a tensor, at the address of this launch. */
+/* Makes the description of a tensor, at the address of this launch. item: its number in a list;
+ * NULL: it is no part of one. */
 static void *call_tensor(struct npu_chain *chain, const struct npu_place *place,
                          const struct kit_build *b, const struct kit_arg *arg,
-                         const struct bp_view *view, bool in_list)
+                         const struct bp_view *view, const uint32_t *item)
 {
     const struct npu_nnop *nnop = chain->npu->nnop;
     struct npu_binding *to = &chain->binding[chain->n_binding];
@@ -97,15 +93,15 @@ static void *call_tensor(struct npu_chain *chain, const struct npu_place *place,
 
     if (!extent || npu_dtype(view->dtype) < 0) return NULL;
     if (view->dtype == BP_BF16 && !npu_has_bf16(chain->npu)) return NULL;
-    *to = call_binding(b, arg, view);
+    *to = call_binding(b, arg, item ? *item : 0);
     to->address = npu_binding_address(to, place);
     tensor = nnop->aclCreateTensor(view->shape, view->rank, npu_dtype(view->dtype), view->stride, 0,
                                    call_format(arg, view), &extent, 1, to->address);
     to->tensor = tensor;
     to->is_out = arg->role == KIT_WRITES;
-    to->in_list = in_list;
+    chain->has_lists |= item != NULL;
     chain->n_binding++;
-    if (in_list && tensor) return tensor; /* the list destroys it */
+    if (item && tensor) return tensor; /* the list destroys it */
     return call_keep(chain, tensor, nnop->aclDestroyTensor);
 }
 
@@ -118,7 +114,7 @@ static void *call_tensors(struct npu_chain *chain, const struct npu_place *place
     const struct bp_view *const *view = kit_arg_views(b, arg, &n);
 
     for (i = 0; i < n && i < KIT_TENSORS; i++) {
-        tensor[i] = call_tensor(chain, place, b, arg, view[i], true);
+        tensor[i] = call_tensor(chain, place, b, arg, view[i], &i);
         if (!tensor[i]) break;
     }
     if (i < n) {
@@ -186,7 +182,7 @@ static bool call_argument(struct npu_chain *chain, const struct npu_place *place
     case KIT_AS_TENSORS: object = call_tensors(chain, place, b, arg); break;
     case KIT_AS_TENSOR:
         view = kit_arg_view(b, arg);
-        if (view) object = call_tensor(chain, place, b, arg, view, false);
+        if (view) object = call_tensor(chain, place, b, arg, view, NULL);
         if (!view) kit_invoke_pointer(call, NULL);
         if (!view) return true;
         break;
@@ -202,7 +198,8 @@ static void call_number(struct npu_chain *chain, const struct npu_ready *step)
 {
     size_t in = 0, out = 0;
 
-    if (!strncmp(step->function->name, "Inplace", 7)) chain->binding[step->first].is_out = false;
+    if (!strncmp(step->function->name, "aclnnInplace", 12))
+        chain->binding[step->first].is_out = false;
     for (uint32_t i = step->first; i < chain->n_binding; i++) {
         struct npu_binding *to = &chain->binding[i];
         to->index = to->is_out ? out++ : in++;

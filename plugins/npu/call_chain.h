@@ -20,7 +20,7 @@ struct npu_binding {
     size_t index; /* among the inputs or the outputs of the function */
     uint16_t at;  /* the number of the input or output of the launch */
     uint8_t from; /* enum npu_from */
-    bool is_out, in_list;
+    bool is_out;
 };
 enum npu_from {
     NPU_FROM_IN,
@@ -53,6 +53,7 @@ struct npu_chain {
     uint64_t size;  /* the largest workspace */
     bool repeats;   /* the executors can run again */
     bool no_memory; /* CANN has not made an object */
+    bool has_lists; /* how the tensors of a list get other addresses is not known */
     uint32_t n_step, n_object, n_binding;
     struct npu_ready *step;
     struct npu_object *object;

@@ -73,7 +73,8 @@ static enum bp_status chain_move_step(struct npu_chain *chain, struct npu_device
         struct npu_binding *to = &chain->binding[i];
         void *address = npu_binding_address(to, place);
         if (address == to->address) continue;
-        TRY(npu_check(chain->npu, device, "aclSetTensorAddr",
+        TRY(npu_check(chain->npu, device,
+                      to->is_out ? "aclSetOutputTensorAddr" : "aclSetInputTensorAddr",
                       (to->is_out ? nnop->aclSetOutputTensorAddr : nnop->aclSetInputTensorAddr)(
                           chain->step[s].executor, to->index, to->tensor, address)));
         to->address = address;

@@ -22,8 +22,8 @@ bool npu_has_bf16(const struct npu *npu)
     return strcmp(npu->product, "Ascend910") != 0;
 }
 
-/* That a thread has no context is no failure: CANN's text about that is taken away, because it would
- * be read as that of a later failure. */
+/* That a thread has no context is no failure: CANN's text about that is taken away, because it
+ * would be read as that of a later failure. */
 static int device_context_get(const void *p, uintptr_t *out)
 {
     const struct npu_device *device = p;
@@ -63,6 +63,18 @@ static enum bp_status device_enter(struct npu_device *device, struct kit_context
                      code);
 }
 
+/* The first products have the largest number of f16 in place of infinity by default. The others may
+ * refuse the call: they have infinities. */
+static void device_set_infinities(const struct npu_device *device)
+{
+    const struct npu_calls *call = device->npu->call;
+
+    if (!call->aclrtSetDeviceSatMode || strncmp(device->npu->product, "Ascend910A", 10)) return;
+    if (call->aclrtSetDeviceSatMode(NPU_INFINITIES))
+        bp_log(device->npu->host, BP_LOG_WARN,
+               "npu:%u: f16 results that are too large are 65504 and not infinite", device->index);
+}
+
 /* aclrtSetDevice changes the context of the thread, which the caller gets back. */
 static enum bp_status device_open(struct npu_device *device)
 {
@@ -73,6 +85,7 @@ static enum bp_status device_open(struct npu_device *device)
                   device_context_get(device, &before)));
     TRY(NPU_CALL(device, aclrtSetDevice, (int32_t)device->index));
     status = NPU_CALL(device, aclrtGetCurrentContext, &device->context);
+    if (!status) device_set_infinities(device);
     if (before) NPU_NOTE(device, aclrtSetCurrentContext, (void *)before);
     if (!status) atomic_store_explicit(&device->open, true, memory_order_release);
     return status;
@@ -174,7 +187,7 @@ enum bp_status npu_device_properties(void *self, uint32_t index, struct bp_devic
     snprintf(out->driver, sizeof out->driver, "AscendCL %d.%d.%d", npu->version[0], npu->version[1],
              npu->version[2]);
     BP_SET(out, memory, total);
-    BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
+    BP_SET(out, dtypes, (BP_MASK_ANY | BP_MASK_F8) & ~(npu_has_bf16(npu) ? 0 : BP_M(BF16)));
     BP_SET(out, alignment, NPU_ALIGNMENT);
     BP_SET(out, units, cores > 0 ? (uint32_t)cores : 0);
     if (BP_HAS(out, arch)) snprintf(out->arch, sizeof out->arch, "%s", npu->product);

@@ -40,8 +40,8 @@ enum bp_status npu_capture_begin(void *self, uint32_t index, void *p)
     return BP_OK;
 }
 
-/* Ends the capture, also if that fails: a stream that stays captured would be of no use, so a second
- * call makes sure that it does not. */
+/* Ends the capture, also if that fails: a stream that stays captured would be of no use, so a
+ * second call makes sure that it does not. */
 static enum bp_status graphs_end(struct npu_stream *stream, void **out)
 {
     const struct npu_calls *call = stream->device->npu->call;

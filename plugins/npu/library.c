@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: opens CANN's libraries, finds the functions of operators, and translates codes. */
 #include "call_chain.h"
+#include "nodes.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -81,7 +82,8 @@ static void library_open_rows(struct npu *npu)
         snprintf(npu->why_no_rows, sizeof npu->why_no_rows, "%s", library.why);
     else if (library_open_operators(npu)) npu->nnop = &nnop.call;
     if (npu->nnop)
-        npu->repeats = nnop.call.aclSetAclOpExecutorRepeatable &&
+        npu->repeats = !kit_setting_is_on("npu", "ONCE") &&
+                       nnop.call.aclSetAclOpExecutorRepeatable &&
                        nnop.call.aclDestroyAclOpExecutor && nnop.call.aclSetInputTensorAddr &&
                        nnop.call.aclSetOutputTensorAddr;
     else bp_log(npu->host, BP_LOG_WARN, "npu: no operators: %s", npu->why_no_rows);
@@ -113,12 +115,12 @@ static void *library_symbol(const struct npu *npu, const char *before, const cha
 
 static struct npu_function *library_function(const struct npu *npu, const char *name)
 {
-    size_t size = strlen(name) + 1;
+    size_t size = sizeof "aclnn" + strlen(name);
     struct npu_function *f = malloc(sizeof *f + size);
 
     if (!f) return NULL;
     f->next = NULL;
-    memcpy(f->name, name, size);
+    snprintf(f->name, size, "aclnn%s", name);
     f->sizes = library_symbol(npu, "aclnn", name, "GetWorkspaceSize");
     *(void **)&f->run = library_symbol(npu, "aclnn", name, "");
     return f;
@@ -132,7 +134,7 @@ const struct npu_function *npu_function_find(struct npu *npu, const char *name)
     for (const char *c = name; *c; c++) hash = hash * 31 + (unsigned char)*c;
     pthread_mutex_lock(&npu->functions);
     at = &npu->function[hash % NPU_FUNCTION_LISTS];
-    for (f = *at; f && strcmp(f->name, name); f = f->next) continue;
+    for (f = *at; f && strcmp(f->name + strlen("aclnn"), name); f = f->next) continue;
     if (!f) {
         f = library_function(npu, name);
         if (f) {
@@ -166,7 +168,7 @@ enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const
 {
     struct kit_call call;
     struct kit_error error;
-    char text[600];
+    char text[600], advice[600];
 
     if (__builtin_expect(!code && !kit_is_traced(), 1)) return BP_OK;
     call = (struct kit_call){npu->host, "npu", device ? (int64_t)device->index : -1,
@@ -177,7 +179,8 @@ enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (error.status == BP_ERR_DEVICE_LOST && device) atomic_store(&device->lost, true);
     library_text(npu, error.text, text, sizeof text);
-    return kit_call_fail(&call, error.status, text, NULL);
+    return kit_call_fail(&call, error.status, text,
+                         npu_nodes_advice("/dev", advice, sizeof advice) ? advice : NULL);
 }
 
 enum bp_status npu_check_phase_one(const struct npu *npu, uint32_t device, const char *row,

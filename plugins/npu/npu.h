@@ -29,6 +29,7 @@ struct npu_nnop {
 };
 
 enum npu_cann {
+    NPU_MAJOR = 1,             /* of AscendCL, in CANN 7 to 9 */
     NPU_CONTEXT_NULL = 107002, /* codes: no context is current */
     NPU_REPEATED = 100002,     /* aclInit was called before */
     NPU_HBM = 1,               /* of aclrtGetMemInfo; 0: DDR, the memory of small products */
@@ -38,6 +39,7 @@ enum npu_cann {
     NPU_DEVICE_TO_DEVICE = 3,
     NPU_EVENT_SYNC = 1,     /* of events: streams and the host can wait for it */
     NPU_EVENT_RECORDED = 1, /* of aclrtQueryEventStatus: the event is reached */
+    NPU_INFINITIES = 1,     /* of aclrtSetDeviceSatMode: results that are too large are infinite */
     NPU_AI_CORES = 0,       /* of aclGetDeviceCapability */
     NPU_CAPTURE_RELAXED = 2,
     NPU_ALIGNMENT = 64
@@ -48,7 +50,7 @@ struct npu_function {
     struct npu_function *next;
     void *sizes; /* aclnnXGetWorkspaceSize, whose arguments differ */
     int (*run)(void *workspace, uint64_t size, void *executor, void *stream);
-    char name[]; /* "Add": of aclnnAdd */
+    char name[]; /* "aclnnAdd" */
 };
 
 enum {
@@ -171,8 +173,10 @@ enum {
     X(comm_error) \
     X(all_reduce) \
     X(reduce) \
-    X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) X(group_begin) X(group_end) \
-        X(all_to_all) X(version) X(unique_id_long)
+    X(broadcast) \
+    X(all_gather) \
+    X(reduce_scatter) \
+    X(send) X(recv) X(group_begin) X(group_end) X(all_to_all) X(version) X(unique_id_long)
 #define X(name) __typeof__(*((struct bp_ccl *)0)->name) npu_ccl_##name;
 NPU_CCL(X)
 #undef X

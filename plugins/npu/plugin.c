@@ -2,6 +2,7 @@
 /* plugin.c: exports the tables of bp_npu.so, the plugin for Huawei's Ascend, and creates and
  * destroys instances. Start here; then npu.h and call.h. */
 #include "npu.h"
+#include "nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static void npu_destroy(void *p)
 /* Initialises CANN once for the process: the app, or another instance, may have done so. */
 static enum bp_status plugin_start(struct npu *npu)
 {
+    char advice[600] = "";
     uint32_t n = 0;
     int code;
 
@@ -58,11 +60,17 @@ static enum bp_status plugin_start(struct npu *npu)
     code = npu->call->aclInit(NULL);
     if (code != NPU_REPEATED) TRY(npu_check(npu, NULL, "aclInit", code));
     TRY(npu_check(npu, NULL, "aclrtGetDeviceCount", npu->call->aclrtGetDeviceCount(&n)));
-    if (!n) return bp_fail(npu->host, BP_ERR_ABSENT, "npu: no Ascend device");
+    if (!n)
+        return bp_fail(npu->host, BP_ERR_ABSENT, "npu: no Ascend device%s%s",
+                       npu_nodes_advice("/dev", advice, sizeof advice) ? ": " : "", advice);
     if (npu->call->aclrtGetVersion)
         TRY(npu_check(
             npu, NULL, "aclrtGetVersion",
             npu->call->aclrtGetVersion(&npu->version[0], &npu->version[1], &npu->version[2])));
+    if (npu->version[0] > NPU_MAJOR)
+        bp_log(npu->host, BP_LOG_WARN,
+               "npu: AscendCL %d.%d.%d is newer than those that the plugin was written for (%d)",
+               npu->version[0], npu->version[1], npu->version[2], NPU_MAJOR);
     npu->hf32 = kit_setting_is_on("npu", "HF32");
     TRY(make_devices(npu, n));
     snprintf(npu->product, sizeof npu->product, "%s", npu->call->aclrtGetSocName());
@@ -107,7 +115,7 @@ static const struct bp_plugin plugin = {
     .abi_major = BP_ABI_MAJOR,
     .abi_minor = BP_ABI_MINOR,
     .build = BP_BUILD_FLAGS,
-    .name = "npu",
+    .name = NPU_NAME,
     .version = NPU_VERSION,
     .kind = "npu",
     .create = npu_create,

@@ -94,6 +94,7 @@ static enum bp_status row_first_chain(struct npu_plan *plan, struct npu_device *
     place.held = plan->held;
     status = npu_chain_make(chain, &place, b);
     plan->size = (chain->size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+    plan->each |= chain->has_lists;
     if (!status && !plan->each) status = npu_chain_repeat(chain, device);
     if (!status && !plan->each) plan->unused = chain;
     else row_chain_free(chain, device);

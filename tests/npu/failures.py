@@ -55,7 +55,7 @@ def fails_once(name, at, code):
 
 
 def work_fails(at):
-    """Work fails on the device: it is lost, which is told, and works when it is opened again."""
+    """Work fails on the device: it is lost, which is reported, and works when it is opened again."""
     def test(folder):
         env = setting.environment(folder, BP_STANDIN_FAIL=f"work:{at}:{LOST}", BP_LOG="warn")
         status, text = run(env, setting.steps, "npu:0", *STEPS, *AFTER)

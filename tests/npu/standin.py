@@ -37,7 +37,7 @@ class Setting:
 
 
 def misuses(env):
-    """What the stand-in could not accept: its library would not be known to do anything sensible."""
+    """The lines of the stand-in's log: calls of which the vendor leaves the effect undefined."""
     if not os.path.exists(env["BP_STANDIN_LOG"]):
         return ""
     with open(env["BP_STANDIN_LOG"], encoding="utf-8") as f:
