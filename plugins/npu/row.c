@@ -120,11 +120,24 @@ static enum bp_status row_hold(struct npu_plan *plan, struct npu_device *device,
                     NPU_HOST_TO_DEVICE);
 }
 
+/* Whether no step is needed: outputs without elements may still have an extent that depends on
+ * data. */
+static bool row_is_nothing(const struct kit_row *row, struct kit_build *b)
+{
+    bool finds;
+
+    if (!row_is_empty(b->out, b->n_out, false)) return false;
+    if (!row->build || row_is_empty(b->in, b->n_in, true)) return true;
+    finds = !kit_build_row(b, row) && b->n_result;
+    return !finds;
+}
+
 static enum bp_status row_plan(struct npu_plan *plan, struct npu_device *device,
                                const struct bp_prep *prep, struct kit_build *b)
 {
     kit_build_prep(b, plan->npu, prep);
-    plan->nothing = row_is_empty(prep->out, prep->n_out, false);
+    plan->nothing = row_is_nothing(plan->row, b);
+    kit_build_prep(b, plan->npu, prep);
     if (plan->nothing) return BP_OK;
     TRY(row_steps(plan->row, b));
     TRY(row_hold(plan, device, b));
@@ -247,6 +260,14 @@ static enum bp_status row_results(const struct npu_plan *plan, struct npu_device
     return BP_OK;
 }
 
+/* No output has elements: extents that depend on data are 0. */
+static enum bp_status row_no_elements(const struct bp_launch *launch)
+{
+    for (uint32_t i = 0; launch->result && i < launch->n_out; i++)
+        if (launch->out[i]) launch->result[i] = 0;
+    return BP_OK;
+}
+
 enum bp_status npu_row_launch(const struct bp_launch *launch)
 {
     struct npu_plan *plan = launch->plan;
@@ -257,7 +278,7 @@ enum bp_status npu_row_launch(const struct bp_launch *launch)
     struct npu_chain *chain;
     enum bp_status status;
 
-    if (plan->nothing) return BP_OK;
+    if (plan->nothing) return row_no_elements(launch);
     TRY(npu_device_use(plan->npu, launch->device, &caller, &device));
     place.temporaries = (char *)launch->workspace + plan->size;
     if (plan->guarded) place.word = npu_stream_word(stream, launch->kernel);
