@@ -147,6 +147,7 @@ enum bp_status npu_arange_build(struct kit_build *b)
 
     if (!b->out[0]->count)
         return KIT_STEP(b, "InplaceFillScalar", KIT_UPDATED(0), KIT_SCALAR_IS(0));
+    if (attrs->step == 0) return create_fill(b, KIT_VALUE(KIT_OUT(0)), attrs->start);
     return part_end(b, create_range(b, dtype, attrs->start, attrs->step, b->out[0]->count));
 }
 

@@ -171,26 +171,39 @@ enum bp_status npu_thresholded_relu_build(struct kit_build *b)
     return part_end(b, part_where_number(b, small, KIT_VALUE(KIT_NUMBER_IS(0)), x));
 }
 
-/* x without its part within the threshold. */
+/* x - bias above lambda, x + bias below -lambda, else 0; NaN stays. Of two conditions that hold, if
+ * lambda is negative, the one of `first` counts. */
+enum element_first {
+    ELEMENT_ABOVE,
+    ELEMENT_BELOW
+};
+static enum bp_status element_shrink(struct kit_build *b, struct kit_arg lambda,
+                                     struct kit_arg bias, enum element_first first)
+{
+    struct kit_arg x = part_in(b, 0), zero = KIT_NUMBER_IS(0), y;
+    struct kit_arg least = KIT_NUMBER_IS(-part_value(b, lambda));
+    struct kit_arg lower = KIT_NUMBER_IS(-part_value(b, bias));
+    const struct kit_arg test[2] = {part_compare(b, "GtTensor", x, lambda),
+                                    part_compare(b, "LtTensor", x, least)};
+    const struct kit_arg moved[2] = {part_plus(b, x, lower), part_plus(b, x, bias)};
+    const int last = first == ELEMENT_ABOVE ? 0 : 1;
+
+    y = part_where_number(b, part_test(b, "EqTensor", x, x), zero, x);
+    y = part_where(b, test[!last], moved[!last], y);
+    return part_end(b, part_where(b, test[last], moved[last], y));
+}
+
 enum bp_status npu_soft_shrink_build(struct kit_build *b)
 {
-    struct kit_arg x = part_in(b, 0), threshold = KIT_SCALAR(soft_shrink, threshold);
-    struct kit_arg least = KIT_NUMBER_IS(-part_value(b, threshold));
+    struct kit_arg threshold = KIT_SCALAR(soft_shrink, threshold);
 
-    return part_end(b, part_sub(b, x, part_clamp(b, x, least, threshold)));
+    return element_shrink(b, threshold, threshold, ELEMENT_ABOVE);
 }
 
 enum bp_status npu_shrink_build(struct kit_build *b)
 {
-    struct kit_arg x = part_in(b, 0), lambda = KIT_SCALAR(shrink, lambd);
-    struct kit_arg bias = KIT_SCALAR(shrink, bias), zero = KIT_NUMBER_IS(0);
-    struct kit_arg least = KIT_NUMBER_IS(-part_value(b, lambda));
-    struct kit_arg lower = KIT_NUMBER_IS(-part_value(b, bias));
-    struct kit_arg y = part_where_number(b, part_test(b, "EqTensor", x, x), zero, x);
-
-    y = part_where(b, part_compare(b, "GtTensor", x, lambda), part_plus(b, x, lower), y);
-    return part_end(b,
-                    part_where(b, part_compare(b, "LtTensor", x, least), part_plus(b, x, bias), y));
+    return element_shrink(b, KIT_VALUE(KIT_SCALAR(shrink, lambd)),
+                          KIT_VALUE(KIT_SCALAR(shrink, bias)), ELEMENT_BELOW);
 }
 
 static double element_within(double value, uint32_t dtype)

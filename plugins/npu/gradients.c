@@ -80,15 +80,15 @@ enum bp_status npu_softplus_grad_build(struct kit_build *b)
 
 enum bp_status npu_hard_swish_grad_build(struct kit_build *b)
 {
-    struct kit_arg x = part_in(b, GRAD_X), dy = part_in(b, GRAD_DY);
+    struct kit_arg x = part_in(b, GRAD_X), zero = KIT_NUMBER_IS(0), six = KIT_NUMBER_IS(6), slope;
     struct kit_arg low = part_compare(b, "GtTensor", x, KIT_VALUE(KIT_NUMBER_IS(-3)));
     struct kit_arg high = part_compare(b, "GeTensor", x, KIT_VALUE(KIT_NUMBER_IS(3)));
-    struct kit_arg six = part_number(b, part_dtype(b, x), KIT_VALUE(KIT_NUMBER_IS(6)));
-    struct kit_arg y = part_plus(b, part_add(b, x, x), KIT_VALUE(KIT_NUMBER_IS(3)));
 
-    y = part_two(b, "Mul", dy, part_two(b, "Div", y, six));
-    return part_end(
-        b, part_where(b, high, dy, part_where_else(b, low, y, KIT_VALUE(KIT_NUMBER_IS(0)))));
+    slope = part_plus(b, part_add(b, x, x), KIT_VALUE(KIT_NUMBER_IS(3)));
+    slope = part_two(b, "Div", slope, part_number(b, part_dtype(b, x), six));
+    slope = part_where_else(b, low, slope, zero);
+    slope = part_where_number(b, high, KIT_VALUE(KIT_NUMBER_IS(1)), slope);
+    return part_end(b, part_two(b, "Mul", part_in(b, GRAD_DY), slope));
 }
 
 /* dy (P + x P') with the probability P = (1 + erf(x / sqrt(2))) / 2. */

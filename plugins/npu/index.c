@@ -125,40 +125,82 @@ struct index_rows {
     struct kit_arg at;
 };
 
+/* A line of constants, which are filled run by run. */
+static struct kit_arg index_constants(struct kit_build *b, uint32_t dtype, const int64_t *value,
+                                      int64_t n)
+{
+    const int64_t item = (int64_t)part_item_size(dtype);
+    struct kit_arg to = kit_temporary(b, dtype, 1, &n);
+
+    for (int64_t i = 0, end; i < n; i = end) {
+        int64_t count;
+
+        for (end = i + 1; end < n && value[end] == value[i];) end++;
+        count = end - i;
+        KIT_STEP(b, "InplaceFillScalar",
+                 kit_as(kit_alias(b, to, dtype, 1, &count, NULL, i * item), KIT_UPDATES),
+                 KIT_SCALAR_IS(value[i]));
+    }
+    return to;
+}
+
+/* Checks rows of k indices, of which each column has its extent, and adds up what the columns
+ * contribute: the places of the slices in `n` rows and one column. */
+static struct kit_arg index_columns(struct kit_build *b, struct kit_arg index, int64_t n, int64_t k,
+                                    const int64_t *extent)
+{
+    const uint32_t dtype = part_dtype(b, index);
+    const int64_t shape[2] = {n, k}, all[2] = {0, 1}, sums[2] = {n, 1};
+    int64_t step[KIT_AXES_MAX] = {1};
+    struct kit_arg most, least, at, bad, any, to;
+
+    for (int64_t i = k - 1, s = 1; i >= 0; s *= extent[i--]) step[i] = s;
+    index = kit_reshaped(b, index, 2, shape);
+    most = index_constants(b, dtype, extent, k);
+    least = part_one(b, "Neg", most);
+    at = part_two(b, "Maximum", index, least);
+    at = part_two(b, "Minimum", at, part_plus(b, most, KIT_VALUE(KIT_SCALAR_IS(-1))));
+    bad = part_test(b, "NeTensor", index, at);
+    any = kit_temporary(b, BP_BOOL, 0, NULL);
+    KIT_STEP(b, "Any", bad, kit_array(b, all, 2), KIT_INT_IS(0), any);
+    KIT_STEP(b, "InplaceMaskedFillScalar", kit_word(b), any, KIT_SCALAR_IS(1));
+    at = part_two(b, "RemainderTensorTensor", at, most);
+    at = part_two(b, "Mul", at, index_constants(b, dtype, step, k));
+    to = kit_temporary(b, dtype, 2, sums);
+    KIT_STEP(b, "ReduceSum", at, kit_array(b, &all[1], 1), KIT_INT_IS(1), KIT_DTYPE_IS(dtype), to);
+    return to;
+}
+
+/* Rows of no index name the only slice. */
+static struct kit_arg index_zeros(struct kit_build *b, uint32_t dtype, int64_t n)
+{
+    const int64_t shape[2] = {n, 1};
+    struct kit_arg to = kit_temporary(b, dtype, 2, shape);
+
+    create_fill(b, to, 0);
+    return to;
+}
+
 static struct index_rows index_flat(struct kit_build *b, struct kit_arg index,
                                     const struct bp_view *x, uint32_t batch)
 {
     const struct bp_view *v = kit_arg_view(b, &index);
-    const uint32_t last = v->rank - 1;
-    const int64_t k = v->shape[last], batches = index_product(v->shape, 0, batch);
-    const int64_t rows = index_product(v->shape, batch, last),
-                  item = (int64_t)part_item_size(v->dtype);
-    const int64_t shape[2] = {batches, rows}, stride[2] = {rows * k, k};
-    struct index_rows r = {.n = batches * rows};
-    int64_t step = index_product(x->shape, batch, (uint32_t)(batch + k));
+    const int64_t k = v->shape[v->rank - 1], batches = index_product(v->shape, 0, batch);
+    const int64_t slices = index_product(x->shape, batch, batch + (uint32_t)k);
+    const int64_t rows = index_product(v->shape, batch, v->rank - 1U);
+    struct index_rows r = {.n = batches * rows, .slices = batches * slices};
 
-    r.slices = batches * step;
-    r.size = index_product(x->shape, (uint32_t)(batch + k), x->rank);
-    r.at = KIT_VALUE(KIT_NONE);
-    for (int64_t i = 0; i < k; i++) {
-        struct kit_arg column = kit_alias(b, index, v->dtype, 2, shape, stride, i * item);
-        int64_t n = x->shape[batch + i];
-
-        column = npu_guard(b, column, n, true);
-        step = n ? step / n : 0;
-        if (step != 1)
-            column = part_two(b, "Mul", column,
-                              part_number(b, v->dtype, KIT_VALUE(KIT_SCALAR_IS(step))));
-        r.at = i ? part_add(b, r.at, column) : column;
-    }
+    r.size = index_product(x->shape, batch + (uint32_t)k, x->rank);
+    if (k > 1 && slices) r.at = index_columns(b, index, r.n, k, x->shape + batch);
+    else if (k) r.at = npu_guard(b, index, slices, true);
+    else r.at = index_zeros(b, v->dtype, r.n);
     if (batch) { /* each batch begins behind the one before */
-        const int64_t line[2] = {batches, 1};
+        const int64_t first_shape[2] = {batches, 1}, shape[2] = {batches, rows};
         struct kit_arg first = kit_temporary(b, v->dtype, 1, &batches);
-        const int64_t size = r.slices / (batches ? batches : 1);
 
-        KIT_STEP(b, "Arange", KIT_SCALAR_IS(0), KIT_SCALAR_IS(size * batches), KIT_SCALAR_IS(size),
-                 first);
-        r.at = part_add(b, r.at, kit_reshaped(b, first, 2, line));
+        KIT_STEP(b, "Arange", KIT_SCALAR_IS(0), KIT_SCALAR_IS(slices * batches),
+                 KIT_SCALAR_IS(slices), first);
+        r.at = part_add(b, kit_reshaped(b, r.at, 2, shape), kit_reshaped(b, first, 2, first_shape));
     }
     r.at = kit_reshaped(b, r.at, 1, &r.n);
     return r;
@@ -175,18 +217,9 @@ static struct kit_arg index_slices(struct kit_build *b, struct kit_arg x, int64_
 enum bp_status npu_gather_nd_build(struct kit_build *b)
 {
     const struct bp_gather_nd_attrs *attrs = b->attrs;
-    const struct bp_view *x = b->in[0], *index = b->in[1];
     struct index_rows r;
 
-    if (!index->shape[index->rank - 1] && !attrs->batch_dims) { /* rows name all of x */
-        struct kit_arg all = index_slices(b, KIT_VALUE(KIT_IN(0)), 1, x->count);
-        int64_t n = x->count ? b->out[0]->count / x->count : 0;
-
-        return KIT_STEP(b, "InplaceCopy", index_slices(b, KIT_VALUE(KIT_UPDATED(0)), n, x->count),
-                        all);
-    }
-    if (!index->shape[index->rank - 1]) return kit_refuse(b);
-    r = index_flat(b, KIT_VALUE(KIT_IN(1)), x, (uint32_t)attrs->batch_dims);
+    r = index_flat(b, KIT_VALUE(KIT_IN(1)), b->in[0], (uint32_t)attrs->batch_dims);
     KIT_STEP(b, "GatherV2", index_slices(b, KIT_VALUE(KIT_IN(0)), r.slices, r.size), KIT_INT_IS(0),
              r.at, index_slices(b, KIT_VALUE(KIT_OUT(0)), r.n, r.size));
     return part_pack(b);
@@ -248,7 +281,6 @@ static enum bp_status index_nd_add(struct kit_build *b, struct kit_arg x, uint32
     const struct bp_view *v = b->out[0];
     struct index_rows r;
 
-    if (!b->in[b->in_at[index]]->shape[b->in[b->in_at[index]]->rank - 1]) return kit_refuse(b);
     r = index_flat(b, KIT_VALUE(KIT_IN(index)), v, batch);
     return index_add(b, index_slices(b, x, r.slices, r.size), 0, r.at,
                      index_slices(b, part_in(b, updates), r.n, r.size));
@@ -296,7 +328,6 @@ enum bp_status npu_scatter_nd_update_build(struct kit_build *b)
     struct index_rows r;
 
     if (!b->in[2]->count) return KIT_STEP(b, "InplaceCopy", KIT_UPDATED(0), KIT_IN(0));
-    if (!b->in[1]->shape[b->in[1]->rank - 1]) return kit_refuse(b);
     r = index_flat(b, KIT_VALUE(KIT_IN(1)), b->in[0], 0);
     KIT_STEP(b, "Scatter", index_slices(b, KIT_VALUE(KIT_IN(0)), r.slices, r.size), KIT_INT_IS(0),
              index_each(b, r.at, r.n, r.size), index_slices(b, KIT_VALUE(KIT_IN(2)), r.n, r.size),

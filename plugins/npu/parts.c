@@ -257,6 +257,8 @@ static void part_uses(const struct kit_build *b, struct part_use use[KIT_TENSORS
             use[t].last = (int)s;
         }
     }
+    for (uint32_t i = 0; i < b->n_result; i++) /* read behind the last step */
+        use[b->result[i].tensor].last = (int)b->n_step;
 }
 
 enum bp_status part_pack(struct kit_build *b)

@@ -214,7 +214,8 @@ enum bp_status npu_norm_grad_build(struct kit_build *b)
         if (attrs->p != 2) part = power_part(b, part, attrs->p - 1);
         dx = part_two(b, "Mul", dx, part);
     }
-    none = part_compare(b, "EqTensor", y, KIT_VALUE(KIT_NUMBER_IS(0)));
+    none = part_test(b, "LogicalOr", part_compare(b, "EqTensor", y, KIT_VALUE(KIT_NUMBER_IS(0))),
+                     part_compare(b, "EqTensor", x, KIT_VALUE(KIT_NUMBER_IS(0))));
     return part_end(b, part_where_number(b, none, KIT_VALUE(KIT_NUMBER_IS(0)), dx));
 }
 
