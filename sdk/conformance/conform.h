@@ -40,6 +40,7 @@ struct conform_options {
     const char *require;             /* a level that the device must reach, or NULL */
     const char *expect;              /* path of the file of expectations, or NULL */
     const char *junit, *json, *html; /* paths of report files, or NULL */
+    const char *note; /* text that the reports show beside the device, or NULL */
     const char *dump;                /* directory for dumped arrays, or NULL */
     enum conform_isolate isolate;
     uint64_t seed;

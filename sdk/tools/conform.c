@@ -93,6 +93,8 @@ int bp_cmd_conform(int argc, char **argv)
         {"json", 0, BP_OPTION_OUTPUT, "FILE",
          "write a JSON report; - is standard output, and all it gets", &o.json},
         {"html", 0, BP_OPTION_OUTPUT, "FILE", "write a report as one page", &o.html},
+        {"note", 0, BP_OPTION_TEXT, "TEXT",
+         "text that the reports show beside the device, such as the place of the run", &o.note},
         {"dump", 0, BP_OPTION_FOLDER, "DIR", "write arrays of failing kernel cases as .npy",
          &o.dump},
         {"isolate", 0, BP_OPTION_TEXT, "HOW",

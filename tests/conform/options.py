@@ -347,6 +347,21 @@ def html_is_one_sound_page():
 
 
 @test
+def a_note_is_in_every_report():
+    note = 'on the stand-in <for> "tests"'
+    files = {end: os.path.join(WORK, f"note.{end}") for end in ("xml", "html")}
+    result = run("--filter", "plugin/pure", "--note", note, "--junit", files["xml"], "--html", files["html"])
+    root = xml.etree.ElementTree.parse(files["xml"]).getroot()
+    assert {p.get("value") for p in root.findall("testsuite/properties/property[@name='note']")} == {note}
+    page = Page()
+    with open(files["html"], encoding="utf-8") as file:
+        page.feed(file.read())
+    assert note in page.text and not page.open
+    assert result.json["note"] == note and note in result.out, result
+    assert "note" not in run("--filter", "plugin/pure").json
+
+
+@test
 def dump_writes_arrays():
     folder = os.path.join(WORK, "dump")
     shutil.rmtree(folder, ignore_errors=True)

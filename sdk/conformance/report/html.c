@@ -21,7 +21,13 @@ static void print_head(const struct report *r, FILE *file)
     escape(file, r->description);
     fprintf(file, " <span class=\"soft\">");
     escape(file, r->driver);
-    fprintf(file, "</span></p>\n<p class=\"soft\">");
+    fprintf(file, "</span></p>\n");
+    if (r->options->note) {
+        fprintf(file, "<p>");
+        escape(file, r->options->note);
+        fprintf(file, "</p>\n");
+    }
+    fprintf(file, "<p class=\"soft\">");
     escape(file, r->machine);
     fprintf(file,
             "</p>\n<p><span class=\"verdict %s\">%s</span><span class=\"verdict %s\">level "

@@ -119,6 +119,7 @@ void report_json(const struct report *r, FILE *file)
     cJSON_AddStringToObject(json, "level", level_name(r->level));
     cJSON_AddNumberToObject(json, "seed", (double)r->options->seed);
     cJSON_AddStringToObject(json, "machine", r->machine);
+    if (r->options->note) cJSON_AddStringToObject(json, "note", r->options->note);
     cJSON_AddNumberToObject(json, "processor_seconds", processor_seconds());
     add_totals(cJSON_AddObjectToObject(json, "totals"), r);
     rows = cJSON_AddObjectToObject(json, "rows");

@@ -54,6 +54,15 @@ static void print_counts(const struct report *r, int suite, FILE *file)
             junit_count(r, suite, OUTCOME_SKIP, OUTCOME_UNSUPPORTED, OUTCOME_XFAIL));
 }
 
+/* A property of each suite, because readers of JUnit know no properties of the whole run. */
+static void print_note(const struct report *r, FILE *file)
+{
+    if (!r->options->note) return;
+    fprintf(file, "    <properties>\n      <property name=\"note\" value=\"");
+    escape(file, r->options->note);
+    fprintf(file, "\"/>\n    </properties>\n");
+}
+
 void report_junit(const struct report *r, FILE *file)
 {
     fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bp %s ",
@@ -66,6 +75,7 @@ void report_junit(const struct report *r, FILE *file)
         fprintf(file, "  <testsuite name=\"%s\"", suite_name((enum suite)s));
         print_counts(r, s, file);
         fprintf(file, ">\n");
+        print_note(r, file);
         for (size_t i = 0; i < r->n; i++)
             if (r->at[i].selected && (int)r->at[i].suite == s) print_case(&r->at[i], file);
         fprintf(file, "  </testsuite>\n");

@@ -196,6 +196,11 @@ void report_text(const struct report *r, FILE *file)
     fprintf(file, "%s  ", r->device);
     print_clean(file, r->description);
     fprintf(file, "  seed %llu\n", (unsigned long long)r->options->seed);
+    if (r->options->note) {
+        fprintf(file, "  ");
+        print_clean(file, r->options->note);
+        fprintf(file, "\n");
+    }
     for (int s = 0; s < SUITE_COUNT; s++) {
         size_t any = 0;
         for (int o = 0; o < OUTCOME_COUNT; o++) any += r->suite_totals[s][o];
