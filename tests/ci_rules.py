@@ -46,6 +46,7 @@ BUDGETS = {
     "normal: openvino": (20, SUM),
     "normal: ccl": (280, SUM),
     "normal: kit": (5, SUM),
+    "normal: targets": (30, SUM),
     "normal: python": (90, SUM),
     "normal: conform cpu": (90, WALL),
     "normal: conform template": (15, WALL),

@@ -29,14 +29,14 @@ import ci_rules
 import permitted
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(ROOT, "tests", "gpu", "standin"))
+sys.path.append(os.path.join(ROOT, "tests", "targets"))
 import standin  # noqa: E402
 DEV = os.path.join(ROOT, "dev")
 
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
 NORMAL = ["plugins", "unit", "compile", "ops", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install",
           "docs", "fuzz", "graphs", "conform", "kernels", "gpu", "standins", "bench", "onnx", "xpu", "openvino", "ccl",
-          "environments", "python", "kit"]
+          "environments", "python", "kit", "targets"]
 ASAN = ["unit", "compile", "template", "tools", "thread", "gpu", "standins", "fuzz", "graphs", "onnx", "openvino", "ccl", "python",
         "kit"]
 TSAN = ["thread", "graphs", "gpu", "standins", "ccl", "kit"]
@@ -363,8 +363,7 @@ def read_unstable(run, path):
 def opencl(run):
     """PoCL's processor stands for OpenCL's devices, for two of them; other drivers, if any, stay out. All builds
     share the compiled programs."""
-    return {"BP_XPU_DEVICES": "*", "POCL_DEVICES": "pthread pthread", "OCL_ICD_VENDORS": "/etc/OpenCL/vendors/pocl.icd",
-            "BP_XPU_CACHE": os.path.join(run.opencl(), "programs")}
+    return {**standin.KINDS["xpu"].settings, "BP_XPU_CACHE": os.path.join(run.opencl(), "programs")}
 
 
 def report_path(run, kind, device, streams="inline"):

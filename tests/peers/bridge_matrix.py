@@ -13,7 +13,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "gpu", "standin"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "targets"))
 import standin  # noqa: E402
 
 PAGE = os.path.join(ROOT, "docs", "bridges.md")

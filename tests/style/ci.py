@@ -55,9 +55,9 @@ def dry_run(mode, folder):
     icd = touched(folder, "pocl.icd")
     for kind in ("", "-asan", "-tsan", "-fuzz"):
         touched(build + kind, "plugins", "xpu", "bp_xpu.so")
-        for plugin, (driver, _) in run.standin.DRIVERS.items():
-            touched(build + kind, "plugins", plugin, f"bp_{plugin}.so")
-            touched(build + kind, "tests", "gpu", "standin", driver)
+        for plugin in run.GPUS:
+            for file in (run.standin.plugin(plugin), *run.standin.KINDS[plugin].targets):
+                touched(build + kind, file)
         touched(build + kind, "tests", "fuzz", "fuzz_any")
     result = run.Run(build, run.Count([]), full=mode == "full")
     with replaced(run, execute=nothing, opencl=lambda _: {"OCL_ICD_VENDORS": icd}), contextlib.redirect_stdout(text):

@@ -97,7 +97,7 @@ def report_of_standin(lines, outcomes):
 
     before, text = run.execute, io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(text):
-        for name in ("plugins/hip/bp_hip.so", "tests/gpu/standin/libamdhip64.so.5", "meson-logs/any"):
+        for name in (run.standin.plugin("hip"), *run.standin.KINDS["hip"].targets, "meson-logs/any"):
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "w", encoding="utf-8"):
                 pass

@@ -13,7 +13,7 @@ import tempfile
 
 BUILD = os.path.abspath(sys.argv[1])
 LIBRARIES = {"nvrtc": sys.argv[2], "hiprtc": sys.argv[3]}
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "standin"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "targets"))
 import standin  # noqa: E402
 
 # Device, library, cases.

@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 ROOT, BUILD, BP = (os.path.abspath(a) for a in sys.argv[1:4])
-sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "gpu", "standin")]
+sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "tests", "targets")]
 from every import copied, in_copy, text_with  # noqa: E402
 from gpu import GPUS, IMAGES, SOFTMAX  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
@@ -37,7 +37,7 @@ def ninja(tool, *what):
     return subprocess.run(["ninja", "-C", BUILD, "-t", tool, *what], capture_output=True, text=True, check=True).stdout
 
 
-PLUGINS = [name for name in standin.DRIVERS if not standin.missing(BUILD, name)]
+PLUGINS = [name for name in ("cuda", "hip") if not standin.missing(BUILD, name)]
 COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].startswith(("plugins/cuda/", "plugins/hip/"))}
 
 
