@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory.c: allocates and frees device memory and pinned memory. */
+#include "mlu.h"
+#include <inttypes.h>
+
+static enum bp_status memory_none(struct mlu_device *d, const char *function, uint64_t size)
+{
+    size_t free_bytes = 0, total = 0;
+
+    TRY(MLU_CALL(d, cnrtMemGetInfo, &free_bytes, &total));
+    return bp_fail(d->self->host, BP_ERR_MEMORY,
+                   "mlu:%u: %s: %" PRIu64 " bytes were asked for, %zu of %zu are free on the "
+                   "device",
+                   d->number, function, size, free_bytes, total);
+}
+
+enum bp_status mlu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
+                                   struct bp_memory *out)
+{
+    KIT_CONTEXT caller = {NULL};
+    struct mlu_device *d;
+    enum bp_status status;
+    void *data = NULL;
+
+    if (space != BP_SPACE_DEVICE && space != BP_SPACE_PINNED)
+        return bp_fail(((struct mlu *)self)->host, BP_ERR_UNSUPPORTED,
+                       "mlu:%u: the device has no memory of space %" PRIu32 "%s", device, space,
+                       space == BP_SPACE_MANAGED ? ", managed memory: use pinned memory" : "");
+    TRY(mlu_device_use(self, device, &caller, &d));
+    status = space == BP_SPACE_PINNED ? MLU_CALL(d, cnrtHostMalloc, &data, size)
+                                      : MLU_CALL(d, cnrtMalloc, &data, size);
+    if (status == BP_ERR_MEMORY)
+        return memory_none(d, space == BP_SPACE_PINNED ? "cnrtHostMalloc" : "cnrtMalloc", size);
+    if (status) return status;
+    *out = (struct bp_memory){.handle = space == BP_SPACE_PINNED ? MLU_PINNED : NULL, .data = data};
+    return BP_OK;
+}
+
+void mlu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
+{
+    KIT_CONTEXT caller = {NULL};
+    struct mlu_device *d = mlu_device_reuse(self, device, &caller);
+
+    if (space == BP_SPACE_PINNED) MLU_NOTE(d, cnrtFreeHost, memory->data);
+    else MLU_NOTE(d, cnrtFree, memory->data);
+}
+
+enum bp_status mlu_memory_info(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total)
+{
+    size_t free_bytes = 0, total = 0;
+    KIT_CONTEXT caller = {NULL};
+    struct mlu_device *d;
+
+    TRY(mlu_device_use(self, device, &caller, &d));
+    TRY(MLU_CALL(d, cnrtMemGetInfo, &free_bytes, &total));
+    *out_free = free_bytes;
+    *out_total = total;
+    return BP_OK;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* move.c: builds the plans of rows that move elements. */
+#include "rows.h"
+#include <limits.h>
+#include <string.h>
+
+/* Moves elements without a change: cnnlCopy. */
+static void move_copy(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y)
+{
+    mlu_step_unary(b, FN_cnnlCopy, mlu_flat(x), mlu_flat(y));
+}
+
+/* Sorts the axes of a view from the largest stride to the smallest, and leaves out those of extent
+ * 1. Axes of stride 0 come first. Returns how many there are. */
+static uint32_t move_order(const struct bp_view *v, uint32_t order[8])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < v->rank; i++) {
+        uint32_t at = n;
+        if (v->shape[i] == 1) continue;
+        for (; at && v->stride[i] && v->stride[order[at - 1]] &&
+               v->stride[order[at - 1]] < v->stride[i];
+             at--)
+            order[at] = order[at - 1];
+        if (!v->stride[i])
+            for (at = n; at && v->stride[order[at - 1]]; at--) order[at] = order[at - 1];
+        order[at] = i;
+        n++;
+    }
+    return n;
+}
+
+/* The elements of x that are in memory once are dense, in another order of axes: x is expanded along
+ * the axes of stride 0, and its axes are put into their order. */
+void mlu_build_assign(struct mlu_build *b)
+{
+    const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
+    int64_t dense[8], expanded[8], result[8], at = 1;
+    uint32_t order[8], n = move_order(x, order);
+    struct mlu_tensor from = mlu_in(b, 0), to = mlu_out(b, 0);
+    bool expands = false, turns = false;
+    int turn[8];
+
+    if (y->flags & BP_VIEW_STRIDED) {
+        mlu_refuse(b);
+        return;
+    }
+    if (!n) {
+        move_copy(b, mlu_flat(from), mlu_flat(to));
+        return;
+    }
+    for (uint32_t i = n; i-- > 0;) {
+        int64_t stride = x->stride[order[i]];
+        expanded[i] = x->shape[order[i]];
+        dense[i] = stride ? expanded[i] : 1;
+        expands |= !stride;
+        if (stride && stride != at) mlu_refuse(b);
+        if (stride) at *= expanded[i];
+    }
+    /* turn: for each axis of y, its place in the order of x. */
+    for (uint32_t k = 0, i = 0; k < x->rank; k++)
+        for (uint32_t j = 0; j < n; j++)
+            if (order[j] == k) {
+                turns |= j != i;
+                result[i] = x->shape[k];
+                turn[i++] = (int)j;
+            }
+    from = mlu_shaped(from, n, dense);
+    if (expands) {
+        struct mlu_tensor wide = turns ? mlu_temporary(b, x->dtype, n, expanded)
+                                       : mlu_shaped(to, n, expanded);
+        mlu_step_unary(b, FN_cnnlExpand, from, wide);
+        from = wide;
+    }
+    if (turns) mlu_step_transpose(b, from, mlu_shaped(to, n, result), turn);
+    else if (!expands) move_copy(b, from, to);
+}
+
+/* Fills whose value may change with each launch: i[0] is the offset of the attribute. */
+static int move_call_full(const struct mlu_run *r, const struct mlu_step *s)
+{
+    unsigned char value[8];
+    double number;
+
+    memcpy(&number, (const char *)r->launch->attrs + s->i[0], sizeof number);
+    mlu_value(value, s->t[0].dtype, number);
+    return mlu_cnnl.call.cnnlFill_v3(r->handle, MLU_CNNL_POINTER_MODE_HOST, value, mlu_desc(s, 0),
+                                     mlu_address(r, s, 0));
+}
+
+static void move_full(struct mlu_build *b, size_t offset)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlFill_v3, move_call_full,
+                                  MLU_TENSORS(mlu_flat(mlu_out(b, 0))));
+
+    if (s) s->i[0] = (int64_t)offset;
+}
+
+void mlu_build_full(struct mlu_build *b)
+{
+    move_full(b, offsetof(struct bp_full_attrs, value));
+}
+
+void mlu_build_full_like(struct mlu_build *b)
+{
+    move_full(b, offsetof(struct bp_full_like_attrs, value));
+}
+
+void mlu_build_fill(struct mlu_build *b)
+{
+    move_full(b, offsetof(struct bp_fill_attrs, value));
+}
+
+void mlu_build_zeros(struct mlu_build *b)
+{
+    mlu_step_fill(b, 0, mlu_flat(mlu_out(b, 0)));
+}
+
+void mlu_build_ones(struct mlu_build *b)
+{
+    mlu_step_fill(b, 1, mlu_flat(mlu_out(b, 0)));
+}
+
+enum { MOVE_PARTS = 64 };
+
+static int move_call_concat(const struct mlu_run *r, const struct mlu_step *s)
+{
+    const void *desc[MOVE_PARTS], *data[MOVE_PARTS];
+    uint32_t n = s->n - 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        desc[i] = mlu_desc(s, i);
+        data[i] = mlu_address(r, s, i);
+    }
+    return mlu_cnnl.call.cnnlConcat(r->handle, (int)n, 1, desc, data, mlu_work(r, s), s->work,
+                                    mlu_desc(s, n), mlu_address(r, s, n));
+}
+
+/* Joins all inputs: each is outer x part x inner. Empty inputs are left out. */
+static void move_join(struct mlu_build *b, int64_t outer, int64_t inner, const int64_t *part)
+{
+    struct mlu_tensor t[MOVE_PARTS + 1];
+    struct mlu_step *s;
+    int64_t all = 0;
+    uint32_t n = 0;
+    size_t size = 0;
+    int code;
+
+    for (uint32_t i = 0; i < b->prep->n_in; i++) {
+        const int64_t shape[] = {outer, part[i], inner};
+        if (!part[i]) continue;
+        if (n == MOVE_PARTS) {
+            mlu_refuse(b);
+            return;
+        }
+        t[n++] = mlu_shaped(mlu_in(b, i), 3, shape);
+        all += part[i];
+    }
+    t[n] = mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, all, inner});
+    if (n == 1) {
+        move_copy(b, t[0], t[1]);
+        return;
+    }
+    s = mlu_step(b, FN_cnnlConcat, move_call_concat, n + 1, t);
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetConcatWorkspaceSize(b->handle, (int)n, &size);
+    mlu_step_reserve(b, s, FN_cnnlGetConcatWorkspaceSize, code, size);
+}
+
+/* The products of the extents in front of an axis and behind it. */
+static void move_around(const struct bp_view *v, int64_t axis, int64_t *outer, int64_t *inner)
+{
+    *outer = *inner = 1;
+    for (int64_t i = 0; i < v->rank; i++) {
+        if (i < axis) *outer *= v->shape[i];
+        if (i > axis) *inner *= v->shape[i];
+    }
+}
+
+void mlu_build_concat(struct mlu_build *b)
+{
+    const struct bp_concat_attrs *attrs = b->prep->attrs;
+    const struct bp_view *y = b->prep->out[0];
+    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MOVE_PARTS], outer, inner;
+
+    if (b->prep->n_in > MOVE_PARTS) {
+        mlu_refuse(b);
+        return;
+    }
+    move_around(y, axis, &outer, &inner);
+    for (uint32_t i = 0; i < b->prep->n_in; i++) part[i] = b->prep->in[i]->shape[axis];
+    move_join(b, outer, inner, part);
+}
+
+void mlu_build_stack(struct mlu_build *b)
+{
+    const struct bp_stack_attrs *attrs = b->prep->attrs;
+    const struct bp_view *y = b->prep->out[0];
+    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MOVE_PARTS], outer, inner;
+
+    if (b->prep->n_in > MOVE_PARTS) {
+        mlu_refuse(b);
+        return;
+    }
+    move_around(y, axis, &outer, &inner);
+    for (uint32_t i = 0; i < b->prep->n_in; i++) part[i] = 1;
+    move_join(b, outer, inner, part);
+}
+
+void mlu_build_tile(struct mlu_build *b)
+{
+    struct mlu_tensor y = mlu_out(b, 0);
+
+    mlu_step_unary(b, FN_cnnlTile, mlu_ranked(mlu_in(b, 0), y.rank), y);
+}
+
+void mlu_build_repeat_interleave(struct mlu_build *b)
+{
+    const struct bp_repeat_interleave_attrs *attrs = b->prep->attrs;
+    const struct bp_view *x = b->prep->in[0];
+    int64_t axis = mlu_axis(attrs->axis, x->rank), outer, inner;
+
+    move_around(x, axis, &outer, &inner);
+    outer *= x->shape[axis];
+    mlu_step_unary(b, FN_cnnlExpand, mlu_shaped(mlu_in(b, 0), 3, (int64_t[]){outer, 1, inner}),
+                   mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, attrs->repeats, inner}));
+}
+
+static int move_call_pad(const struct mlu_run *r, const struct mlu_step *s)
+{
+    const struct bp_pad_attrs *attrs = r->launch->attrs;
+    unsigned char value[8];
+
+    mlu_value(value, s->t[0].dtype, attrs->value);
+    return mlu_cnnl.call.cnnlPad(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints, value,
+                                 mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+void mlu_build_pad(struct mlu_build *b)
+{
+    const struct bp_pad_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor x = mlu_in(b, 0), y = mlu_out(b, 0);
+    struct mlu_step *s;
+
+    if (attrs->mode) mlu_refuse(b);
+    if (!b->prep->in[0]->count) {
+        move_full(b, offsetof(struct bp_pad_attrs, value));
+        return;
+    }
+    s = mlu_step(b, FN_cnnlPad, move_call_pad, MLU_TENSORS(x, y));
+    for (uint32_t i = 0; i < x.rank; i++) {
+        int64_t before = i < attrs->before.n ? attrs->before.at[i] : 0;
+        int64_t after = i < attrs->after.n ? attrs->after.at[i] : 0;
+        if (before < 0 || after < 0 || before > INT_MAX || after > INT_MAX) mlu_refuse(b);
+        if (!s) continue;
+        s->ints[2 * i] = (int)before;
+        s->ints[2 * i + 1] = (int)after;
+    }
+}
+
+static int move_call_flip(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlFlip(r->handle, s->ints, (int)s->i[0], mlu_desc(s, 0),
+                                  mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+void mlu_build_flip(struct mlu_build *b)
+{
+    const struct bp_flip_attrs *attrs = b->prep->attrs;
+    const struct bp_view *x = b->prep->in[0];
+    struct mlu_step *s;
+
+    if (!x->rank) {
+        move_copy(b, mlu_in(b, 0), mlu_out(b, 0));
+        return;
+    }
+    s = mlu_step(b, FN_cnnlFlip, move_call_flip, MLU_TENSORS(mlu_in(b, 0), mlu_out(b, 0)));
+    if (!s) return;
+    s->i[0] = attrs->axes.n ? attrs->axes.n : x->rank;
+    for (int64_t i = 0; i < s->i[0]; i++)
+        s->ints[i] = (int)(attrs->axes.n ? mlu_axis(attrs->axes.at[i], x->rank) : i);
+}
+
+static int move_call_tri(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlTri(r->handle, (int)s->i[0], s->i[1] != 0, mlu_desc(s, 0),
+                                 mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+/* Diagonals beyond the matrix are moved to its corners, which changes nothing. */
+static void move_tri(struct mlu_build *b, int64_t diagonal, bool upper)
+{
+    const struct bp_view *x = b->prep->in[0];
+    int64_t rows = x->shape[x->rank - 2], columns = x->shape[x->rank - 1];
+    struct mlu_step *s = mlu_step(b, FN_cnnlTri, move_call_tri,
+                                  MLU_TENSORS(mlu_in(b, 0), mlu_out(b, 0)));
+
+    if (!s) return;
+    if (rows > INT_MAX || columns > INT_MAX) mlu_refuse(b);
+    s->i[0] = diagonal < -rows ? -rows : diagonal > columns ? columns : diagonal;
+    s->i[1] = upper;
+}
+
+void mlu_build_tril(struct mlu_build *b)
+{
+    move_tri(b, ((const struct bp_tril_attrs *)b->prep->attrs)->diagonal, false);
+}
+
+void mlu_build_triu(struct mlu_build *b)
+{
+    move_tri(b, ((const struct bp_triu_attrs *)b->prep->attrs)->diagonal, true);
+}
+
+static int move_call_slice(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlStridedSlice(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints,
+                                          s->ints + 8, s->ints + 16, mlu_desc(s, 1),
+                                          mlu_address(r, s, 1));
+}
+
+static int64_t move_clamp(int64_t value, int64_t n)
+{
+    if (value < 0) value += n;
+    return value < 0 ? 0 : value > n ? n : value;
+}
+
+void mlu_build_strided_slice(struct mlu_build *b)
+{
+    const struct bp_strided_slice_attrs *attrs = b->prep->attrs;
+    const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
+    struct mlu_step *s = mlu_step(b, FN_cnnlStridedSlice, move_call_slice,
+                                  MLU_TENSORS(mlu_in(b, 0), mlu_out(b, 0)));
+
+    if (!s) return;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (x->shape[i] > INT_MAX) mlu_refuse(b);
+        s->ints[i] = 0;
+        s->ints[8 + i] = (int)x->shape[i];
+        s->ints[16 + i] = 1;
+    }
+    for (int64_t i = 0; i < attrs->starts.n; i++) {
+        int64_t axis = attrs->axes.n ? mlu_axis(attrs->axes.at[i], x->rank) : i;
+        int64_t step = attrs->steps.n ? attrs->steps.at[i] : 1, n = x->shape[axis];
+        int64_t start = move_clamp(attrs->starts.at[i], n);
+        if (step < 1) mlu_refuse(b);
+        if (b->status) return;
+        if (step > n) step = n;
+        s->ints[axis] = (int)start;
+        s->ints[8 + axis] = (int)(start + (y->shape[axis] - 1) * step + 1);
+        s->ints[16 + axis] = (int)step;
+    }
+}

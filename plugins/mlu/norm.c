@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* norm.c: builds the plans of norms. CNNL takes scale and bias both or neither, and always writes
+ * the statistics: what a call of Backplane lacks is filled in, or written to the workspace. */
+#include "rows.h"
+#include <string.h>
+
+/* An input, or a tensor of this shape with one value everywhere if the input is absent. */
+static struct mlu_tensor norm_given(struct mlu_build *b, uint32_t i, uint32_t dtype, uint32_t rank,
+                                    const int64_t *shape, double value)
+{
+    struct mlu_tensor t = mlu_in(b, i);
+
+    if (t.from != MLU_ABSENT) return mlu_shaped(t, rank, shape);
+    t = mlu_temporary(b, dtype, rank, shape);
+    mlu_step_fill(b, value, t);
+    return t;
+}
+
+/* An output, or a temporary if the caller does not want it. */
+static struct mlu_tensor norm_wanted(struct mlu_build *b, uint32_t i, uint32_t dtype, uint32_t rank,
+                                     const int64_t *shape)
+{
+    return mlu_has_out(b, i) ? mlu_shaped(mlu_out(b, i), rank, shape)
+                             : mlu_temporary(b, dtype, rank, shape);
+}
+
+/* x as rows: the axes in front of `axis`, and those from it on. Refuses empty rows: what CNNL gives
+ * for their mean is not known. */
+static void norm_rows(struct mlu_build *b, int64_t axis, int64_t out[2])
+{
+    const struct bp_view *x = b->prep->in[0];
+
+    axis = mlu_axis(axis, x->rank);
+    out[0] = out[1] = 1;
+    for (int i = 0; i < x->rank; i++) out[i >= axis] *= x->shape[i];
+    if (!x->count) mlu_refuse(b);
+}
+
+static int norm_call_layer(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlLayerNormForward(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, mlu_desc(s, 1), mlu_address(r, s, 1),
+        mlu_address(r, s, 2), (float)s->f[0], mlu_work(r, s), s->work, mlu_desc(s, 3),
+        mlu_address(r, s, 3), mlu_desc(s, 4), mlu_address(r, s, 4), mlu_address(r, s, 5));
+}
+
+static void norm_layer(struct mlu_build *b, const int64_t rows[2], double epsilon,
+                       const struct mlu_tensor t[6])
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlLayerNormForward, norm_call_layer, 6, t);
+    size_t size = 0;
+    int code;
+
+    (void)rows;
+    if (!s) return;
+    s->f[0] = epsilon;
+    code = mlu_cnnl.call.cnnlGetLayerNormOpWorkspaceSize(b->handle, 1, mlu_desc(s, 0), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetLayerNormOpWorkspaceSize, code, size);
+}
+
+void mlu_build_layer_norm(struct mlu_build *b)
+{
+    const struct bp_layer_norm_attrs *attrs = b->prep->attrs;
+    uint32_t dtype = b->prep->in[0]->dtype;
+    int64_t rows[2];
+
+    norm_rows(b, attrs->axis, rows);
+    norm_layer(b, rows, attrs->epsilon,
+               (struct mlu_tensor[]){mlu_shaped(mlu_in(b, 0), 2, rows),
+                                     norm_given(b, 1, dtype, 1, rows + 1, 1),
+                                     norm_given(b, 2, dtype, 1, rows + 1, 0),
+                                     mlu_shaped(mlu_out(b, 0), 2, rows),
+                                     norm_wanted(b, 1, BP_F32, 1, rows),
+                                     norm_wanted(b, 2, BP_F32, 1, rows)});
+}
+
+static int norm_call_layer_grad(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlLayerNormBackward_v2(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, mlu_desc(s, 1), mlu_address(r, s, 1),
+        mlu_desc(s, 2), mlu_address(r, s, 2), mlu_desc(s, 3), mlu_address(r, s, 3),
+        mlu_address(r, s, 4), mlu_work(r, s), s->work, mlu_desc(s, 5), mlu_address(r, s, 5),
+        mlu_address(r, s, 6), mlu_address(r, s, 7));
+}
+
+/* The statistics of x, if the caller does not give them. */
+static void norm_statistics(struct mlu_build *b, const int64_t rows[2], double epsilon,
+                            struct mlu_tensor scale, struct mlu_tensor out[2])
+{
+    uint32_t dtype = b->prep->in[0]->dtype;
+    struct mlu_tensor x = mlu_shaped(mlu_in(b, 0), 2, rows);
+
+    for (int i = 0; i < 2; i++) {
+        out[i] = mlu_in(b, 3 + (uint32_t)i);
+        if (out[i].from != MLU_ABSENT) out[i] = mlu_shaped(out[i], 1, rows);
+    }
+    if (out[0].from != MLU_ABSENT && out[1].from != MLU_ABSENT) return;
+    for (int i = 0; i < 2; i++) out[i] = mlu_temporary(b, BP_F32, 1, rows);
+    norm_layer(b, rows, epsilon,
+               (struct mlu_tensor[]){x, scale, scale, mlu_temporary(b, dtype, 2, rows), out[0],
+                                     out[1]});
+}
+
+void mlu_build_layer_norm_grad(struct mlu_build *b)
+{
+    const struct bp_layer_norm_grad_attrs *attrs = b->prep->attrs;
+    uint32_t dtype = b->prep->in[0]->dtype;
+    struct mlu_tensor scale, statistics[2];
+    struct mlu_step *s;
+    int64_t rows[2];
+    size_t size = 0;
+    int code;
+
+    norm_rows(b, attrs->axis, rows);
+    scale = norm_given(b, 1, dtype, 1, rows + 1, 1);
+    norm_statistics(b, rows, attrs->epsilon, scale, statistics);
+    s = mlu_step(b, FN_cnnlLayerNormBackward_v2, norm_call_layer_grad,
+                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, rows), mlu_shaped(mlu_in(b, 2), 2, rows),
+                             scale, statistics[0], statistics[1],
+                             norm_wanted(b, 0, dtype, 2, rows),
+                             norm_wanted(b, 1, dtype, 1, rows + 1),
+                             norm_wanted(b, 2, dtype, 1, rows + 1)));
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetLayerNormBackwardWorkspaceSize(b->handle, mlu_desc(s, 0), 1, &size);
+    mlu_step_reserve(b, s, FN_cnnlGetLayerNormBackwardWorkspaceSize, code, size);
+}
+
+static int norm_call_rms(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlRmsNormForward(
+        r->handle, 1, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
+        NULL, (float)s->f[0], mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2),
+        mlu_desc(s, 3), mlu_address(r, s, 3));
+}
+
+void mlu_build_rms_norm(struct mlu_build *b)
+{
+    const struct bp_rms_norm_attrs *attrs = b->prep->attrs;
+    uint32_t dtype = b->prep->in[0]->dtype;
+    struct mlu_step *s;
+    int64_t rows[2];
+    size_t size = 0;
+    int code;
+
+    norm_rows(b, attrs->axis, rows);
+    s = mlu_step(b, FN_cnnlRmsNormForward, norm_call_rms,
+                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, rows),
+                             norm_given(b, 1, dtype, 1, rows + 1, 1),
+                             mlu_shaped(mlu_out(b, 0), 2, rows),
+                             norm_wanted(b, 1, BP_F32, 1, rows)));
+    if (!s) return;
+    s->f[0] = attrs->epsilon;
+    code = mlu_cnnl.call.cnnlGetRmsNormOpWorkspaceSize(b->handle, 1, mlu_desc(s, 0), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetRmsNormOpWorkspaceSize, code, size);
+}
+
+static int norm_call_group(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlGroupNormForward_v3(
+        r->handle, (float)s->f[0], (int)s->i[0], mlu_desc(s, 0), mlu_address(r, s, 0),
+        mlu_desc(s, 1), mlu_address(r, s, 1), mlu_address(r, s, 2), mlu_work(r, s), s->work,
+        mlu_desc(s, 3), mlu_address(r, s, 3), mlu_desc(s, 4), mlu_address(r, s, 4),
+        mlu_address(r, s, 5));
+}
+
+/* N, C, and the places of a channel. */
+static void norm_images(struct mlu_build *b, int64_t out[3])
+{
+    const struct bp_view *x = b->prep->in[0];
+
+    out[0] = x->shape[0];
+    out[1] = x->shape[1];
+    out[2] = 1;
+    for (int i = 2; i < x->rank; i++) out[2] *= x->shape[i];
+    if (!x->count) mlu_refuse(b);
+}
+
+void mlu_build_group_norm(struct mlu_build *b)
+{
+    const struct bp_group_norm_attrs *attrs = b->prep->attrs;
+    uint32_t dtype = b->prep->in[0]->dtype;
+    int64_t shape[3], groups[2];
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    norm_images(b, shape);
+    groups[0] = shape[0];
+    groups[1] = attrs->groups;
+    s = mlu_step(b, FN_cnnlGroupNormForward_v3, norm_call_group,
+                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape),
+                             norm_given(b, 1, dtype, 1, shape + 1, 1),
+                             norm_given(b, 2, dtype, 1, shape + 1, 0),
+                             mlu_shaped(mlu_out(b, 0), 3, shape),
+                             norm_wanted(b, 1, BP_F32, 2, groups),
+                             norm_wanted(b, 2, BP_F32, 2, groups)));
+    if (!s) return;
+    s->f[0] = attrs->epsilon;
+    s->i[0] = attrs->groups;
+    code = mlu_cnnl.call.cnnlGetGroupNormForwardWorkspaceSize(b->handle, (int)attrs->groups,
+                                                              mlu_desc(s, 0), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetGroupNormForwardWorkspaceSize, code, size);
+}
+
+static int norm_call_batch(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlBatchNormForwardInference(
+        r->handle, NULL, NULL, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1),
+        mlu_address(r, s, 1), mlu_address(r, s, 2), mlu_address(r, s, 3), mlu_address(r, s, 4),
+        (float)s->f[0], mlu_desc(s, 5), mlu_address(r, s, 5));
+}
+
+/* CNNL takes images with the channels last: others are transposed in front of the call and behind
+ * it. */
+void mlu_build_batch_norm(struct mlu_build *b)
+{
+    static const int last[] = {0, 2, 1};
+    const struct bp_batch_norm_attrs *attrs = b->prep->attrs;
+    int64_t shape[3], turned[3], image[4];
+    struct mlu_tensor x, y, t[6];
+    struct mlu_step *s;
+
+    norm_images(b, shape);
+    memcpy(turned, (int64_t[]){shape[0], shape[2], shape[1]}, sizeof turned);
+    memcpy(image, (int64_t[]){shape[0], 1, shape[2], shape[1]}, sizeof image);
+    x = mlu_shaped(mlu_in(b, 0), 3, shape);
+    y = mlu_shaped(mlu_out(b, 0), 3, shape);
+    if (shape[2] > 1) {
+        t[0] = mlu_temporary(b, BP_F32, 3, turned);
+        t[5] = mlu_temporary(b, BP_F32, 3, turned);
+        mlu_step_transpose(b, x, t[0], last);
+    } else {
+        t[0] = x;
+        t[5] = y;
+    }
+    t[1] = norm_given(b, 1, BP_F32, 1, shape + 1, 1);
+    t[2] = norm_given(b, 2, BP_F32, 1, shape + 1, 0);
+    t[3] = mlu_in(b, 3);
+    t[4] = mlu_in(b, 4);
+    t[0] = mlu_shaped(t[0], 4, image);
+    t[5] = mlu_shaped(t[5], 4, image);
+    s = mlu_step_images(b, FN_cnnlBatchNormForwardInference, norm_call_batch, 6, t,
+                        MLU_CNNL_LAYOUT_NHWC);
+    if (s) s->f[0] = attrs->epsilon;
+    if (shape[2] > 1) mlu_step_transpose(b, mlu_shaped(t[5], 3, turned), y, last);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c: has the table of kernel rows (rows.def), and refuses the rows whose functions CNNL lacks,
+ * and those whose numbers are not confirmed (numbers.h). */
+#include "rows.h"
+#include "plan.h"
+
+static const int numbers[MLU_NUMBERS_COUNT] = {
+#define NUMBER(name, number) [NUM_##name] = MLU_##name,
+    MLU_NUMBERS(NUMBER, MLU_OPEN)
+#undef NUMBER
+};
+
+static const char *const number_names[MLU_NUMBERS_COUNT] = {
+#define NUMBER(name, number) [NUM_##name] = #name,
+    MLU_NUMBERS(NUMBER, MLU_OPEN)
+#undef NUMBER
+};
+
+int mlu_number(enum mlu_number number)
+{
+    return numbers[number];
+}
+
+int64_t mlu_axis(int64_t axis, uint32_t rank)
+{
+    return axis < 0 ? axis + rank : axis;
+}
+
+static const struct mlu_row rows[] = {
+#define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
+    {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
+#include "rows.def"
+};
+
+static enum bp_status rows_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+{
+    return mlu_plan_prepare(self, prep, &rows[prep->kernel - mlu_kernels.first], out);
+}
+
+static const struct bp_kernel kernels[] = {
+#define ROW(the_op, T, U, I, R, the_flags, build, fn, size, number, ...) \
+    {BP_OPROW(the_op), .name = "mlu_" #the_op, .types = {T, U, I, R}, .flags = the_flags, \
+     .priority = 100, .launch = mlu_plan_launch, .prepare = rows_prepare, \
+     .plan_destroy = mlu_plan_destroy},
+#include "rows.def"
+};
+
+static enum bp_status row_lacks(const struct mlu *self, const struct bp_kernel *kernel,
+                                enum mlu_fn fn)
+{
+    if (fn == FN_NONE || mlu_cnnl.function[fn]) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "mlu: row %s: %s has no function %s: another version of CNNL is needed",
+                   kernel->name, mlu_cnnl_path(), mlu_cnnl_name(fn));
+}
+
+static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
+{
+    const struct mlu_row *row = &rows[kernel - kernels];
+    const struct mlu *self = p;
+
+    if (numbers[row->number] == MLU_OPEN)
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                       "mlu: row %s: the number of %s in cnnl.h is not confirmed: "
+                       "plugins/mlu/numbers.h says how to fill it in",
+                       kernel->name, number_names[row->number]);
+    if (mlu_cnnl_open())
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: %s", kernel->name,
+                       mlu_cnnl_why());
+    TRY(row_lacks(self, kernel, row->fn));
+    TRY(row_lacks(self, kernel, row->size_fn));
+    for (const enum mlu_fn *fn = row->also; *fn != FN_NONE; fn++)
+        TRY(row_lacks(self, kernel, *fn));
+    return BP_OK;
+}
+
+const struct bp_kernels mlu_kernels = {
+    .size = sizeof mlu_kernels,
+    .first = kernels,
+    .count = sizeof kernels / sizeof *kernels,
+    .stride = sizeof *kernels,
+    .usable = rows_usable,
+};

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.h: declares the functions that build the plans of rows, for the table of rows. Each is used
+ * by the rows of one or several operators (rows.def). */
+#ifndef MLU_ROWS_H
+#define MLU_ROWS_H
+
+#include "cnnl.h"
+#include <backplane/attrs.h>
+
+/* The value of a number of CNNL. */
+int mlu_number(enum mlu_number number);
+/* An axis, counted from the first. */
+int64_t mlu_axis(int64_t axis, uint32_t rank);
+
+/* elementwise.c. preferred: with a preference of precision; numbered: a binary function whose first
+ * argument is the row's number; scaled: with a factor. */
+void mlu_build_unary(struct mlu_build *b);
+void mlu_build_preferred(struct mlu_build *b);
+void mlu_build_log(struct mlu_build *b);
+void mlu_build_scale(struct mlu_build *b);
+void mlu_build_clip(struct mlu_build *b);
+void mlu_build_binary(struct mlu_build *b);
+void mlu_build_numbered(struct mlu_build *b);
+void mlu_build_ternary(struct mlu_build *b);
+void mlu_build_scaled(struct mlu_build *b);
+void mlu_build_prelu(struct mlu_build *b);
+
+/* norm.c */
+void mlu_build_layer_norm(struct mlu_build *b);
+void mlu_build_layer_norm_grad(struct mlu_build *b);
+void mlu_build_rms_norm(struct mlu_build *b);
+void mlu_build_group_norm(struct mlu_build *b);
+void mlu_build_batch_norm(struct mlu_build *b);
+
+/* move.c */
+void mlu_build_assign(struct mlu_build *b);
+void mlu_build_full(struct mlu_build *b);
+void mlu_build_zeros(struct mlu_build *b);
+void mlu_build_ones(struct mlu_build *b);
+void mlu_build_full_like(struct mlu_build *b);
+void mlu_build_fill(struct mlu_build *b);
+void mlu_build_concat(struct mlu_build *b);
+void mlu_build_stack(struct mlu_build *b);
+void mlu_build_tile(struct mlu_build *b);
+void mlu_build_repeat_interleave(struct mlu_build *b);
+void mlu_build_pad(struct mlu_build *b);
+void mlu_build_flip(struct mlu_build *b);
+void mlu_build_tril(struct mlu_build *b);
+void mlu_build_triu(struct mlu_build *b);
+void mlu_build_strided_slice(struct mlu_build *b);
+
+/* index.c */
+void mlu_build_gather(struct mlu_build *b);
+void mlu_build_embedding(struct mlu_build *b);
+void mlu_build_embedding_grad(struct mlu_build *b);
+void mlu_build_index_add(struct mlu_build *b);
+void mlu_build_topk(struct mlu_build *b);
+void mlu_build_sort(struct mlu_build *b);
+void mlu_build_argsort(struct mlu_build *b);
+void mlu_build_cumsum(struct mlu_build *b);
+void mlu_build_cumprod(struct mlu_build *b);
+
+/* pool.c */
+void mlu_build_max_pool(struct mlu_build *b);
+void mlu_build_avg_pool(struct mlu_build *b);
+void mlu_build_avg_pool_grad(struct mlu_build *b);
+void mlu_build_adaptive_avg_pool(struct mlu_build *b);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* steps.c: has the calls of CNNL that several rows need; see cnnl.h. */
+#include "cnnl.h"
+#include <math.h>
+#include <string.h>
+
+static int step_call_unary(const struct mlu_run *r, const struct mlu_step *s)
+{
+    int (*f)(void *h, const void *dx, const void *x, const void *dy, void *y);
+
+    memcpy(&f, &mlu_cnnl.function[s->fn], sizeof f);
+    return f(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+void mlu_step_unary(struct mlu_build *b, enum mlu_fn fn, struct mlu_tensor x, struct mlu_tensor y)
+{
+    mlu_step(b, fn, step_call_unary, MLU_TENSORS(x, y));
+}
+
+static int step_call_fill(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlFill_v3(r->handle, MLU_CNNL_POINTER_MODE_HOST, s->value,
+                                     mlu_desc(s, 0), mlu_address(r, s, 0));
+}
+
+void mlu_step_fill(struct mlu_build *b, double value, struct mlu_tensor y)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlFill_v3, step_call_fill, MLU_TENSORS(y));
+
+    if (s) mlu_value(s->value, y.dtype, value);
+}
+
+static int step_call_transpose(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlTranspose_v2(r->handle, s->desc, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                          mlu_desc(s, 1), mlu_address(r, s, 1), mlu_work(r, s),
+                                          s->work);
+}
+
+void mlu_step_transpose(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                        const int *order)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    struct mlu_step *s = mlu_step(b, FN_cnnlTranspose_v2, step_call_transpose, MLU_TENSORS(x, y));
+    size_t size = 0;
+    int code;
+
+    if (!s || !mlu_build_check(b, FN_cnnlCreateTransposeDescriptor,
+                               cnnl->cnnlCreateTransposeDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyTransposeDescriptor;
+    code = cnnl->cnnlSetTransposeDescriptor(s->desc, x.rank, order);
+    if (!mlu_build_check(b, FN_cnnlSetTransposeDescriptor, code)) return;
+    code = cnnl->cnnlGetTransposeWorkspaceSize(b->handle, mlu_desc(s, 0), s->desc, &size);
+    mlu_step_reserve(b, s, FN_cnnlGetTransposeWorkspaceSize, code, size);
+}
+
+static int step_call_clip(const struct mlu_run *r, const struct mlu_step *s)
+{
+    int32_t least = (int32_t)s->i[0], most = (int32_t)s->i[1];
+
+    return mlu_cnnl.call.cnnlClip_v2(r->handle, MLU_CNNL_POINTER_MODE_HOST, mlu_desc(s, 0),
+                                     mlu_address(r, s, 0), &least, &most, mlu_desc(s, 1),
+                                     mlu_address(r, s, 1));
+}
+
+void mlu_step_clip(struct mlu_build *b, struct mlu_tensor x, int32_t least, int32_t most,
+                   struct mlu_tensor y)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlClip_v2, step_call_clip, MLU_TENSORS(x, y));
+
+    if (!s) return;
+    s->i[0] = least;
+    s->i[1] = most;
+}
+
+/* The bits of the floating-point number that is nearest to v, of two the even one. */
+static uint32_t value_bits(double v, int mantissa, int exponent)
+{
+    uint32_t sign = (uint32_t)(signbit(v) != 0) << (mantissa + exponent);
+    uint32_t infinity = ((1u << exponent) - 1) << mantissa;
+    int bias = (1 << (exponent - 1)) - 1, e;
+    double n;
+
+    if (isnan(v)) return infinity | 1u << (mantissa - 1);
+    if (isinf(v)) return sign | infinity;
+    frexp(v, &e); /* |v| is below 2^e, and not below 2^(e - 1) */
+    if (e - 1 < 1 - bias || v == 0) e = 2 - bias;
+    n = nearbyint(ldexp(fabs(v), mantissa - (e - 1)));
+    if (e - 1 > bias) return sign | infinity;
+    n += ldexp(e - 2 + bias, mantissa);
+    return sign | (n < infinity ? (uint32_t)n : infinity);
+}
+
+static int64_t value_integer(double v, double least, double most)
+{
+    if (isnan(v)) return 0;
+    return (int64_t)trunc(fmin(fmax(v, least), most));
+}
+
+void mlu_value(unsigned char out[8], uint32_t dtype, double v)
+{
+    uint16_t half;
+    float f;
+    int32_t i;
+    int16_t s;
+
+    switch (dtype) {
+    case BP_F32:
+        f = (float)v;
+        memcpy(out, &f, sizeof f);
+        return;
+    case BP_F16:
+        half = (uint16_t)value_bits(v, 10, 5);
+        memcpy(out, &half, sizeof half);
+        return;
+    case BP_BF16:
+        half = (uint16_t)value_bits(v, 7, 8);
+        memcpy(out, &half, sizeof half);
+        return;
+    case BP_I32:
+        i = (int32_t)value_integer(v, INT32_MIN, INT32_MAX);
+        memcpy(out, &i, sizeof i);
+        return;
+    case BP_I16:
+        s = (int16_t)value_integer(v, INT16_MIN, INT16_MAX);
+        memcpy(out, &s, sizeof s);
+        return;
+    case BP_I8: *out = (unsigned char)(int8_t)value_integer(v, INT8_MIN, INT8_MAX); return;
+    case BP_U8: *out = (unsigned char)value_integer(v, 0, UINT8_MAX); return;
+    default: *out = v != 0; /* bool */
+    }
+}
