@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl.c: implements collectives by CNCL, which is opened when the first communicator asks for its
+/* ccl.c: implements collectives by CNCL, which is opened when the first communicator requests its
  * version. A call for which CNCL differs from ccl.h is unsupported, and the core executes it.
  *
  * BP_MLU_CNCL names the file of the library instead ("off": none). */
 #include "ccl.h"
 #include "folders.h"
+#include <string.h>
 
 static const struct kit_symbol symbols[] = {
 #define CALL(result, name, parameters) {#name, true},
@@ -32,20 +33,39 @@ enum {
     TYPE_U32 = 0x32,
     TYPE_U64 = 0x33
 };
-enum { CNCL_SUM = 0, CNCL_PRODUCT = 1, CNCL_MAX = 2, CNCL_MIN = 3 };
+enum {
+    CNCL_SUM = 0,
+    CNCL_PRODUCT = 1,
+    CNCL_MAX = 2,
+    CNCL_MIN = 3
+};
 
-/* The calling thread's group: its depth, and the device of its calls. */
+/* A send or a receive of a rank with itself, which CNCL does not have: the second of the two makes
+ * a copy. */
+struct ccl_own {
+    struct mlu_comm *comm;
+    bool sends;
+    struct bp_ccl_call call;
+};
+enum {
+    CCL_OWN = 16
+};
+
+/* The calling thread's group: its depth, the device of its calls, and the transfers of a rank with
+ * itself that have no other half yet. */
 static _Thread_local struct {
     int depth;
     struct mlu_device *device;
+    struct ccl_own own[CCL_OWN];
+    int n_own;
 } group;
 
 /* A code of CNCL that its runtime's failure causes does not name that failure. */
 enum bp_status mlu_ccl_check(const struct mlu *self, const struct mlu_device *device,
                              const char *function, int code)
 {
-    struct kit_call call = {self->host, "mlu", device ? (int64_t)device->number : -1, function,
-                            code, NULL};
+    struct kit_call call = {self->host, "mlu", device ? (int64_t)device->number : -1,
+                            function,   code,  NULL};
     size_t free_bytes, total;
 
     if (__builtin_expect(code == CNCL_SUCCESS && !kit_is_traced(), 1)) return BP_OK;
@@ -132,8 +152,7 @@ static enum bp_status mlu_ccl_comm_error(void *self, void *p)
 
     TRY(mlu_device_use(self, comm->device->number, &caller, &d));
     if (mlu_clique_is_aborted(comm))
-        return bp_fail(d->self->host, BP_ERR_DEVICE,
-                       "mlu:%u: the communicator was aborted by a rank of this process",
+        return bp_fail(d->self->host, BP_ERR_DEVICE, "mlu:%u: the communicator was aborted",
                        d->number);
     code = mlu_clique_error(comm);
     return code == CNCL_IN_PROGRESS ? BP_OK : mlu_ccl_check(self, d, "a call under way", code);
@@ -158,8 +177,8 @@ static int ccl_type(uint32_t dtype)
     }
 }
 
-/* CNCL's number of a reduction; -1: it has none with the rules of ccl.h. What its min and max do
- * with NaN is not known, so they are not used for floats. */
+/* CNCL's number of a reduction; -1: it has none with the rules of ccl.h. Its min and max are not
+ * used for floats, because their results for NaN are not known. */
 static int ccl_reduction(const struct bp_ccl_call *call)
 {
     bool floats = BP_MASK_FLOAT >> call->dtype & 1;
@@ -185,15 +204,15 @@ static enum bp_status ccl_give(void *p, void *stream, const struct bp_ccl_call *
 {
     struct mlu_comm *comm = p;
 
-    *out = (struct ccl_given){.comm = comm->raw, .queue = ((struct mlu_stream *)stream)->raw,
+    *out = (struct ccl_given){.comm = comm->raw,
+                              .queue = ((struct mlu_stream *)stream)->raw,
                               .type = ccl_type(call->dtype),
                               .reduction = reduces ? ccl_reduction(call) : 0};
     if (out->type < 0 || out->reduction < 0) return BP_ERR_UNSUPPORTED;
     TRY(mlu_device_use(comm->device->self, comm->device->number, caller, &out->device));
     if (group.depth) group.device = out->device;
     if (!mlu_clique_is_aborted(comm)) return BP_OK;
-    return bp_fail(out->device->self->host, BP_ERR_DEVICE,
-                   "mlu:%u: the communicator was aborted by a rank of this process",
+    return bp_fail(out->device->self->host, BP_ERR_DEVICE, "mlu:%u: the communicator was aborted",
                    out->device->number);
 }
 
@@ -259,6 +278,42 @@ static enum bp_status mlu_ccl_reduce_scatter(void *self, void *comm, void *strea
                     g.comm, g.queue);
 }
 
+/* The halves of such transfers belong together in their order. All calls but reductions have
+ * bytes. */
+static enum bp_status ccl_transfer_own(struct mlu_comm *comm, void *stream, bool sends,
+                                       const struct bp_ccl_call *call)
+{
+    struct mlu_device *d = comm->device;
+    const struct bp_ccl_call *from = call, *to = call;
+    struct bp_copy copy;
+    struct ccl_own other;
+    int i = 0;
+
+    while (i < group.n_own && (group.own[i].comm != comm || group.own[i].sends == sends)) i++;
+    if (i == group.n_own) {
+        if (!group.depth || i == CCL_OWN)
+            return bp_fail(d->self->host, BP_ERR_UNSUPPORTED,
+                           "mlu:%u: %d transfers of a rank with itself, without their other halves "
+                           "in the same group",
+                           d->number, i + 1);
+        group.own[group.n_own++] = (struct ccl_own){comm, sends, *call};
+        return BP_OK;
+    }
+    other = group.own[i];
+    group.n_own--;
+    memmove(group.own + i, group.own + i + 1, (size_t)(group.n_own - i) * sizeof *group.own);
+    if (sends) to = &other.call;
+    else from = &other.call;
+    copy = (struct bp_copy){to->dst_memory, to->dst, from->src_memory, from->src, call->count};
+    if (copy.dst == copy.src || !copy.size) return BP_OK;
+    return mlu_copy_within(d->self, d->number, stream, &copy);
+}
+
+static bool ccl_is_own(const struct mlu_comm *comm, const struct bp_ccl_call *call)
+{
+    return call->root == comm->rank;
+}
+
 static enum bp_status mlu_ccl_send(void *self, void *comm, void *stream,
                                    const struct bp_ccl_call *call)
 {
@@ -267,6 +322,7 @@ static enum bp_status mlu_ccl_send(void *self, void *comm, void *stream,
 
     (void)self;
     TRY(ccl_give(comm, stream, call, false, &caller, &g));
+    if (ccl_is_own(comm, call)) return ccl_transfer_own(comm, stream, true, call);
     return CCL_CALL(&g, cnclSend, (void *)(uintptr_t)call->src, call->count, g.type,
                     (int)call->root, g.comm, g.queue);
 }
@@ -279,6 +335,7 @@ static enum bp_status mlu_ccl_recv(void *self, void *comm, void *stream,
 
     (void)self;
     TRY(ccl_give(comm, stream, call, false, &caller, &g));
+    if (ccl_is_own(comm, call)) return ccl_transfer_own(comm, stream, false, call);
     return CCL_CALL(&g, cnclRecv, call->dst, call->count, g.type, (int)call->root, g.comm, g.queue);
 }
 
@@ -296,7 +353,10 @@ static enum bp_status mlu_ccl_group_end(void *self)
     KIT_CONTEXT caller = {NULL};
 
     if (device) mlu_device_reuse(self, device->number, &caller);
-    if (--group.depth == 0) group.device = NULL;
+    if (--group.depth == 0) {
+        group.device = NULL;
+        group.n_own = 0;
+    }
     return mlu_ccl_check(self, device, "cnclGroupEnd", mlu_cncl.call.cnclGroupEnd());
 }
 

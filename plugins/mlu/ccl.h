@@ -33,7 +33,10 @@ extern union mlu_cncl_table {
     struct cncl_calls call;
 } mlu_cncl;
 
-enum { CNCL_SUCCESS = 0, CNCL_IN_PROGRESS = 0x06 };
+enum {
+    CNCL_SUCCESS = 0,
+    CNCL_IN_PROGRESS = 0x06
+};
 
 /* Traces a call of CNCL, and writes the message if it has failed. device NULL: none. */
 enum bp_status mlu_ccl_check(const struct mlu *self, const struct mlu_device *device,
@@ -53,13 +56,15 @@ struct mlu_comm {
     void *raw;
     struct mlu_device *device;
     struct mlu_clique *clique;
+    uint32_t rank;
+    uint32_t at; /* its number among the ranks of this process */
 };
 /* Joins a rank, after the other ranks of this process, of which there are `here`, have called. */
 enum bp_status mlu_clique_join(struct mlu_device *device, const struct mlu_id *id, uint32_t rank,
                                uint32_t n_rank, uint32_t here, struct mlu_comm *out);
 /* Ends a rank's communicator. The last rank of the process ends all of them. */
 void mlu_clique_leave(struct mlu_comm *comm);
-/* Aborts all communicators of the process; any thread, also while others use them. */
+/* Aborts a rank's communicator; any thread, also while others use it. */
 void mlu_clique_abort(struct mlu_comm *comm);
 bool mlu_clique_is_aborted(const struct mlu_comm *comm);
 /* CNCL's asynchronous error of a communicator; CNCL_SUCCESS after an abort. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clique.c: collects the ranks of a communicator that are in this process, makes their communicators
- * of CNCL in one call, and ends them together; see ccl.h. The table of cliques belongs to the
- * process and not to an instance, since CNCL counts processes. */
+/* clique.c: collects the ranks of a communicator that are in this process, makes their
+ * communicators of CNCL in one call, and ends them together; see ccl.h. The table of cliques
+ * belongs to the process and not to an instance, since CNCL counts processes. */
 #include "ccl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +9,32 @@
 
 /* The longest waits: for the ranks of this process, which have met already; and for the end of
  * communicators, which waits for other processes. */
-enum { JOIN_S = 60, END_S = 2 };
+enum {
+    JOIN_S = 60,
+    END_S = 2
+};
 
-enum { CLIQUE_LATE = -1, CLIQUE_NO_MEMORY = -2 };
+enum {
+    CLIQUE_LATE = -1,
+    CLIQUE_NO_MEMORY = -2
+};
 
 struct clique_rank {
     int rank, device;
     void *raw;
+    bool aborted;
 };
 
 struct mlu_clique {
     struct mlu_clique *next;
     struct mlu_id id;
-    uint32_t here, n;      /* ranks of this process, and how many of them have called */
-    uint32_t left;         /* ranks that have left */
-    uint32_t refs;         /* ranks, and threads that end communicators */
-    bool joined;           /* the call of CNCL has ended, or a rank of this process has not come */
-    int code;              /* of that call; CLIQUE_LATE: none */
-    bool aborted;
+    uint32_t here, n; /* ranks of this process, and how many of them have called */
+    uint32_t left;    /* ranks that have left */
+    uint32_t refs;    /* ranks, and threads that end communicators */
+    bool joined;      /* the call of CNCL has ended, or a rank of this process has not come */
+    int code;         /* of that call; CLIQUE_LATE: none */
     const struct mlu_calls *runtime;
-    uint32_t ending;       /* threads that end communicators */
+    uint32_t ending; /* threads that end communicators */
     struct clique_rank rank[];
 };
 
@@ -152,11 +158,11 @@ enum bp_status mlu_clique_join(struct mlu_device *device, const struct mlu_id *i
     at = c->n++;
     c->refs++;
     c->runtime = device->self->call;
-    c->rank[at] = (struct clique_rank){(int)rank, (int)device->number, NULL};
+    c->rank[at] = (struct clique_rank){(int)rank, (int)device->number, NULL, false};
     if (c->n == here) clique_init_comms(c, n_rank);
     clique_await(c);
     code = c->code;
-    if (code == CNCL_SUCCESS) *out = (struct mlu_comm){c->rank[at].raw, device, c};
+    if (code == CNCL_SUCCESS) *out = (struct mlu_comm){c->rank[at].raw, device, c, rank, at};
     else clique_release(c);
     pthread_mutex_unlock(&lock);
     return clique_report(device, code);
@@ -219,27 +225,39 @@ static void clique_end_wait(struct mlu_clique *c)
     clique_release(c);
 }
 
+static void clique_abort(struct mlu_clique *c, uint32_t i)
+{
+    if (c->rank[i].aborted) return;
+    c->rank[i].aborted = true;
+    clique_end_begin(c, i, 1, true);
+}
+
+/* If one communicator was aborted, others could wait for it. */
+static void clique_end(struct mlu_clique *c)
+{
+    bool aborted = false;
+
+    for (uint32_t i = 0; i < c->here; i++) aborted |= c->rank[i].aborted;
+    if (!aborted) clique_end_begin(c, 0, c->here, false);
+    for (uint32_t i = 0; i < c->here && aborted; i++) clique_abort(c, i);
+    clique_end_wait(c);
+}
+
 void mlu_clique_leave(struct mlu_comm *comm)
 {
     struct mlu_clique *c = comm->clique;
 
     pthread_mutex_lock(&lock);
-    if (++c->left == c->here && !c->aborted) clique_end_begin(c, 0, c->here, false);
-    if (c->left == c->here) clique_end_wait(c);
+    if (++c->left == c->here) clique_end(c);
     clique_release(c);
     pthread_mutex_unlock(&lock);
 }
 
 void mlu_clique_abort(struct mlu_comm *comm)
 {
-    struct mlu_clique *c = comm->clique;
-
     pthread_mutex_lock(&lock);
-    if (!c->aborted) {
-        c->aborted = true;
-        for (uint32_t i = 0; i < c->here; i++) clique_end_begin(c, i, 1, true);
-        clique_end_wait(c);
-    }
+    clique_abort(comm->clique, comm->at);
+    clique_end_wait(comm->clique);
     pthread_mutex_unlock(&lock);
 }
 
@@ -248,7 +266,7 @@ bool mlu_clique_is_aborted(const struct mlu_comm *comm)
     bool aborted;
 
     pthread_mutex_lock(&lock);
-    aborted = comm->clique->aborted;
+    aborted = comm->clique->rank[comm->at].aborted;
     pthread_mutex_unlock(&lock);
     return aborted;
 }
@@ -258,7 +276,8 @@ int mlu_clique_error(const struct mlu_comm *comm)
     int code = CNCL_SUCCESS;
 
     pthread_mutex_lock(&lock);
-    if (!comm->clique->aborted) code = mlu_cncl.call.cnclGetCommAsyncError(comm->raw);
+    if (!comm->clique->rank[comm->at].aborted)
+        code = mlu_cncl.call.cnclGetCommAsyncError(comm->raw);
     pthread_mutex_unlock(&lock);
     return code;
 }

@@ -31,7 +31,9 @@ enum mlu_fn {
 
 /* The numbers of CNNL: MLU_CNNL_DTYPE_HALF; MLU_OPEN: not known. And their indices, by which rows
  * name the numbers that they need: NUM_CNNL_DTYPE_HALF. */
-enum { MLU_OPEN = -1000000 };
+enum {
+    MLU_OPEN = -1000000
+};
 enum {
 #define NUMBER(name, number) MLU_##name = number,
     MLU_NUMBERS(NUMBER, MLU_OPEN)
@@ -73,17 +75,17 @@ enum mlu_from {
     MLU_ABSENT, /* no descriptor and no address */
     MLU_IN,     /* `at` is the number of an input of the launch, all groups flat */
     MLU_OUT,
-    MLU_WORK,   /* in the workspace, at `offset` */
-    MLU_WORD,   /* the fault word of the launch */
+    MLU_WORK, /* in the workspace, at `offset` */
+    MLU_WORD, /* the fault word of the launch */
 };
 
 struct mlu_tensor {
-    uint8_t from;          /* enum mlu_from */
+    uint8_t from; /* enum mlu_from */
     uint8_t dtype, rank;
     uint16_t at;
-    uint64_t offset;       /* bytes from its first byte */
+    uint64_t offset; /* bytes from its first byte */
     int64_t shape[8];
-    void *desc;            /* owned by the plan */
+    void *desc; /* owned by the plan */
 };
 
 /* A launch of a plan. */
@@ -98,8 +100,8 @@ struct mlu_step {
     struct mlu_step *next;
     int (*call)(const struct mlu_run *run, const struct mlu_step *step);
     enum mlu_fn fn;
-    uint64_t work_at, work;       /* CNNL's workspace: its place and size */
-    void *desc;                   /* the operator's descriptor, owned */
+    uint64_t work_at, work; /* CNNL's workspace: its place and size */
+    void *desc;             /* the operator's descriptor, owned */
     enum mlu_fn desc_destroy;
     int64_t i[4];
     double f[2];
@@ -117,16 +119,17 @@ struct mlu_row;
 struct mlu_plan;
 struct mlu_build {
     struct mlu_device *device;
-    void *handle;                 /* for sizes of workspaces */
+    void *handle; /* for sizes of workspaces */
     const struct bp_prep *prep;
     const struct mlu_row *row;
     struct mlu_plan *plan;
     enum bp_status status;
-    uint64_t work;                /* bytes of the launch's workspace so far */
+    uint64_t work; /* bytes of the launch's workspace so far */
 };
 
-/* CNNL's number of a dtype of Backplane; MLU_OPEN: none. */
+/* CNNL's number of a dtype of Backplane; MLU_OPEN: none. And the bytes of an element. */
 int mlu_dtype(uint32_t dtype);
+uint32_t mlu_bytes(uint32_t dtype);
 /* A tensor of the call in its own shape, which has at least one axis; absent if the tensor is. */
 struct mlu_tensor mlu_in(const struct mlu_build *b, uint32_t i);
 struct mlu_tensor mlu_out(const struct mlu_build *b, uint32_t i);
@@ -150,7 +153,7 @@ void mlu_refuse(struct mlu_build *b);
 struct mlu_step *mlu_step(struct mlu_build *b, enum mlu_fn fn,
                           int (*call)(const struct mlu_run *, const struct mlu_step *), uint32_t n,
                           const struct mlu_tensor *t);
-/* The same with descriptors of another layout. */
+/* The same, where tensors of four axes are images of another layout. */
 struct mlu_step *mlu_step_images(struct mlu_build *b, enum mlu_fn fn,
                                  int (*call)(const struct mlu_run *, const struct mlu_step *),
                                  uint32_t n, const struct mlu_tensor *t, int layout);
@@ -162,20 +165,31 @@ bool mlu_build_check(struct mlu_build *b, enum mlu_fn fn, int status);
 
 #define MLU_TENSORS(...) \
     sizeof((const struct mlu_tensor[]){__VA_ARGS__}) / sizeof(struct mlu_tensor), \
-        (const struct mlu_tensor[]){__VA_ARGS__}
+        (const struct mlu_tensor[]) \
+    { \
+        __VA_ARGS__ \
+    }
 
 /* A row's own part, beside its kernel row: an element of a table parallel to the kernel rows. */
 struct mlu_row {
     void (*build)(struct mlu_build *b);
-    enum mlu_fn fn;               /* the function of the family that the row calls */
-    enum mlu_fn size_fn;          /* the function that reports its workspace, or FN_NONE */
-    enum mlu_number number;       /* an argument of the function, or NUM_NONE */
-    enum mlu_fn also[8];          /* further functions that the row calls; ends with FN_NONE */
+    enum mlu_fn fn;         /* the function of the family that the row calls */
+    enum mlu_fn size_fn;    /* the function that reports its workspace, or FN_NONE */
+    enum mlu_number number; /* an argument of the function, or NUM_NONE */
+    enum mlu_fn also[8];    /* further functions that the row calls; ends with FN_NONE */
 };
 
 /* steps.c: steps that several rows need. */
 void mlu_step_unary(struct mlu_build *b, enum mlu_fn fn, struct mlu_tensor x, struct mlu_tensor y);
 void mlu_step_fill(struct mlu_build *b, double value, struct mlu_tensor y);
+/* The same with the value of the attribute at this offset, which may change with each launch. */
+void mlu_step_full(struct mlu_build *b, size_t offset, struct mlu_tensor y);
+/* Joins 1 to MLU_PARTS tensors of three axes along the middle one. */
+enum {
+    MLU_PARTS = 64
+};
+void mlu_step_concat(struct mlu_build *b, uint32_t n, const struct mlu_tensor *part,
+                     struct mlu_tensor y);
 /* y[i, j, ..] = x[.., i, .., j]: axis k of y is axis order[k] of x. */
 void mlu_step_transpose(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
                         const int *order);

@@ -5,7 +5,12 @@
 #include <string.h>
 
 /* Numbers of directions in cnrt.h. */
-enum { HOST_TO_DEVICE = 0, DEVICE_TO_DEVICE = 1, DEVICE_TO_HOST = 2, HOST_TO_HOST = 3 };
+enum {
+    HOST_TO_DEVICE = 0,
+    DEVICE_TO_DEVICE = 1,
+    DEVICE_TO_HOST = 2,
+    HOST_TO_HOST = 3
+};
 
 /* Whether an allocation of the plugin is in device memory: pinned memory is memory of the host. */
 static bool copy_on_device(const void *memory)
@@ -16,15 +21,17 @@ static bool copy_on_device(const void *memory)
 static enum bp_status copy_enqueue(struct mlu_stream *s, void *dst, bool dst_device,
                                    const void *src, bool src_device, uint64_t size)
 {
-    int direction = dst_device ? src_device ? DEVICE_TO_DEVICE : HOST_TO_DEVICE
-                    : src_device ? DEVICE_TO_HOST : HOST_TO_HOST;
+    int direction = dst_device   ? src_device ? DEVICE_TO_DEVICE : HOST_TO_DEVICE
+                    : src_device ? DEVICE_TO_HOST
+                                 : HOST_TO_HOST;
 
-    return mlu_check(s->device->self, s->device, "cnrtMemcpyAsync",
-                     s->device->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, s->raw,
-                                                 direction));
+    return mlu_check(
+        s->device->self, s->device, "cnrtMemcpyAsync",
+        s->device->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, s->raw, direction));
 }
 
-/* Creates the notifiers and the buffers for the first copy through them. Under the stream's lock. */
+/* Creates the notifiers and the buffers for the first copy through them. Under the lock of the
+ * stream. */
 static enum bp_status copy_make_stages(struct mlu_stream *s)
 {
     struct mlu_device *d = s->device;
@@ -50,8 +57,7 @@ static enum bp_status copy_staged(struct mlu_stream *s, const struct bp_copy *co
     stage = s->stage + (size_t)i * MLU_STAGE;
     if (s->next_stage >= MLU_STAGES) TRY(MLU_CALL(d, cnrtWaitNotifier, s->passed[i]));
     memcpy(stage, copy->src, (size_t)copy->size);
-    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), stage, false,
-                     copy->size));
+    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), stage, false, copy->size));
     s->next_stage++;
     return MLU_CALL(d, cnrtPlaceNotifier, s->passed[i], s->raw);
 }
@@ -59,8 +65,7 @@ static enum bp_status copy_staged(struct mlu_stream *s, const struct bp_copy *co
 /* The source is read when the copy runs. */
 static enum bp_status copy_waiting(struct mlu_stream *s, const struct bp_copy *copy)
 {
-    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), copy->src, false,
-                     copy->size));
+    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), copy->src, false, copy->size));
     return mlu_stream_join(s);
 }
 

@@ -18,7 +18,9 @@ enum {
 
 /* cnrtGetDeviceProperties_V3 writes a struct that begins with the name. Its size is about 600 bytes
  * in CNRT 6.14; newer releases may write more. */
-enum { PROPERTIES = 8192 };
+enum {
+    PROPERTIES = 8192
+};
 
 static int device_attribute(const struct mlu_device *d, int attribute)
 {
@@ -80,7 +82,7 @@ enum bp_status mlu_device_count(void *self, uint32_t *out_count)
 
 /* The runtime has no function for the name alone. A version without this function of properties has
  * one with another struct. */
-static void device_name(const struct mlu_device *d, char *out, size_t size)
+static void device_name_of(const struct mlu_device *d, char *out, size_t size)
 {
     const struct mlu_calls *call = d->self->call;
     void *properties = NULL;
@@ -101,14 +103,15 @@ enum bp_status mlu_device_properties(void *p, uint32_t device, struct bp_device_
     char pci[sizeof out->pci] = "";
     int major = device_attribute(d, ATTRIBUTE_MAJOR), minor = device_attribute(d, ATTRIBUTE_MINOR);
 
-    device_name(d, out->name, sizeof out->name);
+    device_name_of(d, out->name, sizeof out->name);
     snprintf(out->driver, sizeof out->driver, "CNRT %d.%d.%d", self->version[0], self->version[1],
              self->version[2]);
     BP_SET(out, memory, (uint64_t)device_attribute(d, ATTRIBUTE_MEMORY) << 20);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, 64);
-    BP_SET(out, units, (uint32_t)(device_attribute(d, ATTRIBUTE_CLUSTERS) *
-                                  device_attribute(d, ATTRIBUTE_CORES)));
+    BP_SET(
+        out, units,
+        (uint32_t)(device_attribute(d, ATTRIBUTE_CLUSTERS) * device_attribute(d, ATTRIBUTE_CORES)));
     if (self->call->cnrtDeviceGetPCIBusId &&
         self->call->cnrtDeviceGetPCIBusId(pci, sizeof pci - 1, (int)device))
         *pci = 0;
@@ -120,21 +123,26 @@ enum bp_status mlu_device_properties(void *p, uint32_t device, struct bp_device_
     return BP_OK;
 }
 
-/* A thread that has not chosen a device may have none: it gets none back. */
-#define NO_DEVICE ((uintptr_t)-1)
+/* cnrtGetDevice returns 0 to a thread that has not called cnrtSetDevice. Whether other calls of
+ * such a thread work is not known: so the first callback in a thread always calls cnrtSetDevice. */
+enum {
+    UNCHOSEN = 1 << 20
+};
+static _Thread_local bool device_is_chosen;
 
 static int device_current(const void *p, uintptr_t *out)
 {
-    int device = -1, code = ((const struct mlu_device *)p)->self->call->cnrtGetDevice(&device);
+    int device = 0, code = ((const struct mlu_device *)p)->self->call->cnrtGetDevice(&device);
 
-    *out = code == MLU_SUCCESS && device >= 0 ? (uintptr_t)device : NO_DEVICE;
-    return MLU_SUCCESS;
+    *out = (uintptr_t)device | (device_is_chosen ? 0 : UNCHOSEN);
+    return code;
 }
 
 static int device_make_current(const void *p, uintptr_t device)
 {
-    if (device == NO_DEVICE) return MLU_SUCCESS;
-    return ((const struct mlu_device *)p)->self->call->cnrtSetDevice((int)device);
+    device_is_chosen = true;
+    return ((const struct mlu_device *)p)
+        ->self->call->cnrtSetDevice((int)(device & ~(uintptr_t)UNCHOSEN));
 }
 
 static void device_warn(const void *device, int code)

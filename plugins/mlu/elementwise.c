@@ -124,9 +124,9 @@ static int elementwise_call_binary(const struct mlu_run *r, const struct mlu_ste
 
 void mlu_build_binary(struct mlu_build *b)
 {
-    elementwise_reserve(b, mlu_step(b, b->row->fn, elementwise_call_binary,
-                                    MLU_TENSORS(elementwise_in(b, 0), elementwise_in(b, 1),
-                                                mlu_out(b, 0))));
+    elementwise_reserve(
+        b, mlu_step(b, b->row->fn, elementwise_call_binary,
+                    MLU_TENSORS(elementwise_in(b, 0), elementwise_in(b, 1), mlu_out(b, 0))));
 }
 
 static int elementwise_call_numbered(const struct mlu_run *r, const struct mlu_step *s)
@@ -141,9 +141,9 @@ static int elementwise_call_numbered(const struct mlu_run *r, const struct mlu_s
 
 void mlu_build_numbered(struct mlu_build *b)
 {
-    struct mlu_step *s = mlu_step(b, b->row->fn, elementwise_call_numbered,
-                                  MLU_TENSORS(elementwise_in(b, 0), elementwise_in(b, 1),
-                                              mlu_out(b, 0)));
+    struct mlu_step *s = mlu_step(
+        b, b->row->fn, elementwise_call_numbered,
+        MLU_TENSORS(elementwise_in(b, 0), elementwise_in(b, 1), mlu_out(b, 0)));
 
     if (s) s->i[0] = mlu_number(b->row->number);
     elementwise_reserve(b, s);

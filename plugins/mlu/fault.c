@@ -3,12 +3,14 @@
  * values; see mlu.h. */
 #include "mlu.h"
 
-enum { DEVICE_TO_HOST = 2 };
+enum {
+    DEVICE_TO_HOST = 2
+};
 
 static enum bp_status fault_clear(struct mlu_stream *s, int first, int n)
 {
-    return MLU_CALL(s->device, cnrtMemsetAsync, s->words + first, 0,
-                    (size_t)n * sizeof *s->words, s->raw);
+    return MLU_CALL(s->device, cnrtMemsetAsync, s->words + first, 0, (size_t)n * sizeof *s->words,
+                    s->raw);
 }
 
 /* Under the stream's lock. */

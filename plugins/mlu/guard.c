@@ -3,8 +3,8 @@
  * not check them: one that is out of range reads or writes other memory.
  *
  * With wide = the indices moved into least - 1 to most + 1, and good = those moved into least to
- * most, (wide - good)^2 is 1 where an index is out of range, and 0 elsewhere. Its largest element is
- * the fault. No difference of two indices overflows in this way. */
+ * most, (wide - good)^2 is 1 where an index is out of range, and 0 where not. Its largest element
+ * is the fault. No difference of two indices overflows in this way. */
 #include "cnnl.h"
 #include <string.h>
 
@@ -27,9 +27,8 @@ static void guard_difference(struct mlu_build *b, struct mlu_tensor x, struct ml
     int code;
 
     if (!s) return;
-    code = mlu_cnnl.call.cnnlGetSquaredDifferenceWorkspaceSize(b->handle, mlu_desc(s, 0),
-                                                               mlu_desc(s, 1), mlu_desc(s, 2),
-                                                               &size);
+    code = mlu_cnnl.call.cnnlGetSquaredDifferenceWorkspaceSize(
+        b->handle, mlu_desc(s, 0), mlu_desc(s, 1), mlu_desc(s, 2), &size);
     mlu_step_reserve(b, s, FN_cnnlGetSquaredDifferenceWorkspaceSize, code, size);
 }
 
@@ -48,10 +47,9 @@ static void guard_maximum(struct mlu_build *b, struct mlu_tensor x, struct mlu_t
 
 static int guard_call_largest(const struct mlu_run *r, const struct mlu_step *s)
 {
-    return mlu_cnnl.call.cnnlTopKTensor_v3(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, 0,
-                                           true, true, true, mlu_work(r, s), s->work,
-                                           mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
-                                           mlu_address(r, s, 2));
+    return mlu_cnnl.call.cnnlTopKTensor_v3(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, 0, true, true, true, mlu_work(r, s),
+        s->work, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2), mlu_address(r, s, 2));
 }
 
 static struct mlu_tensor guard_largest(struct mlu_build *b, struct mlu_tensor x)

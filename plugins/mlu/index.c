@@ -45,53 +45,72 @@ static int index_call_embedding(const struct mlu_run *r, const struct mlu_step *
                                                  NULL, mlu_desc(s, 2), mlu_address(r, s, 2));
 }
 
-/* What CNNL does with padding_idx is not known. */
+/* The row of padding_idx of a matrix, if there is one. */
+static bool index_padding(struct mlu_tensor matrix, int64_t padding, struct mlu_tensor *out)
+{
+    const int64_t n = matrix.shape[1];
+
+    if (padding < 0 || padding >= matrix.shape[0]) return false;
+    matrix.offset += (uint64_t)(padding * n) * mlu_bytes(matrix.dtype);
+    *out = mlu_shaped(matrix, 1, &n);
+    return true;
+}
+
+/* The effect of a padding index in CNNL is not known: CNNL gets a copy of the weight in which that
+ * row is zero. */
 void mlu_build_embedding(struct mlu_build *b)
 {
     const struct bp_embedding_attrs *attrs = b->prep->attrs;
-    struct mlu_tensor index;
+    struct mlu_tensor index, weight, padding;
     int64_t shape[3];
 
-    if (attrs->padding_idx != -1) mlu_refuse(b);
     index_split(b, b->prep->in[0], 0, shape);
+    weight = mlu_shaped(mlu_in(b, 0), 2, shape + 1);
+    if (index_padding(weight, attrs->padding_idx, &padding)) {
+        struct mlu_tensor copy = mlu_temporary(b, weight.dtype, 2, weight.shape);
+        mlu_step_unary(b, FN_cnnlCopy, mlu_flat(weight), mlu_flat(copy));
+        weight = copy;
+        index_padding(weight, attrs->padding_idx, &padding);
+        mlu_step_fill(b, 0, padding);
+    }
     index = mlu_guard(b, mlu_in(b, 1), shape[1], false);
     mlu_step(b, FN_cnnlEmbeddingForward_v2, index_call_embedding,
-             MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, shape + 1), index,
+             MLU_TENSORS(weight, index,
                          mlu_shaped(mlu_out(b, 0), 2, (int64_t[]){mlu_count(&index), shape[2]})));
 }
 
 static int index_call_embedding_grad(const struct mlu_run *r, const struct mlu_step *s)
 {
-    return mlu_cnnl.call.cnnlEmbeddingBackward(r->handle, -1, false, mlu_desc(s, 0),
-                                               mlu_address(r, s, 0), mlu_desc(s, 1),
-                                               mlu_address(r, s, 1), mlu_work(r, s), s->work,
-                                               mlu_desc(s, 2), mlu_address(r, s, 2));
+    return mlu_cnnl.call.cnnlEmbeddingBackward(
+        r->handle, -1, false, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1),
+        mlu_address(r, s, 1), mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
 }
 
 void mlu_build_embedding_grad(struct mlu_build *b)
 {
     const struct bp_embedding_grad_attrs *attrs = b->prep->attrs;
-    struct mlu_tensor index, dweight = mlu_out(b, 0);
+    struct mlu_tensor index, padding, dweight = mlu_out(b, 0);
     struct mlu_step *s;
     int64_t shape[3];
     size_t size = 0;
     int code;
 
-    if (attrs->padding_idx != -1) mlu_refuse(b);
     index_split(b, b->prep->out[0], 0, shape);
+    dweight = mlu_shaped(dweight, 2, shape + 1);
     if (!b->prep->in[1]->count) {
         mlu_step_fill(b, 0, mlu_flat(dweight));
         return;
     }
     index = mlu_guard(b, mlu_in(b, 1), shape[1], false);
     s = mlu_step(b, FN_cnnlEmbeddingBackward, index_call_embedding_grad,
-                 MLU_TENSORS(index, mlu_shaped(mlu_in(b, 0), 2,
-                                               (int64_t[]){mlu_count(&index), shape[2]}),
-                             mlu_shaped(dweight, 2, shape + 1)));
+                 MLU_TENSORS(index,
+                             mlu_shaped(mlu_in(b, 0), 2, (int64_t[]){mlu_count(&index), shape[2]}),
+                             dweight));
     if (!s) return;
     code = mlu_cnnl.call.cnnlGetEmbeddingBackwardWorkspaceSize(b->handle, mlu_desc(s, 1),
                                                                mlu_desc(s, 2), false, &size);
     mlu_step_reserve(b, s, FN_cnnlGetEmbeddingBackwardWorkspaceSize, code, size);
+    if (index_padding(dweight, attrs->padding_idx, &padding)) mlu_step_fill(b, 0, padding);
 }
 
 static int index_call_add(const struct mlu_run *r, const struct mlu_step *s)
@@ -121,11 +140,10 @@ void mlu_build_index_add(struct mlu_build *b)
 
 static int index_call_topk(const struct mlu_run *r, const struct mlu_step *s)
 {
-    return mlu_cnnl.call.cnnlTopKTensor_v3(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
-                                           (int)s->i[0], 1, s->i[1] != 0, true, true,
-                                           mlu_work(r, s), s->work, mlu_desc(s, 1),
-                                           mlu_address(r, s, 1), mlu_desc(s, 2),
-                                           mlu_address(r, s, 2));
+    return mlu_cnnl.call.cnnlTopKTensor_v3(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), (int)s->i[0], 1, s->i[1] != 0, true, true,
+        mlu_work(r, s), s->work, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
+        mlu_address(r, s, 2));
 }
 
 /* The k largest or smallest along an axis, in order. Outputs that are ABSENT are temporaries. */
@@ -148,9 +166,8 @@ static void index_topk(struct mlu_build *b, int64_t axis, int64_t k, bool larges
     if (!s) return;
     s->i[0] = k;
     s->i[1] = largest;
-    code = mlu_cnnl.call.cnnlGetTopKTensorWorkspaceSize(b->handle, mlu_desc(s, 0), (int)k, 1,
-                                                        largest, mlu_desc(s, 1), mlu_desc(s, 2),
-                                                        &size);
+    code = mlu_cnnl.call.cnnlGetTopKTensorWorkspaceSize(
+        b->handle, mlu_desc(s, 0), (int)k, 1, largest, mlu_desc(s, 1), mlu_desc(s, 2), &size);
     mlu_step_reserve(b, s, FN_cnnlGetTopKTensorWorkspaceSize, code, size);
 }
 
@@ -186,10 +203,9 @@ void mlu_build_argsort(struct mlu_build *b)
 
 static int index_call_cumsum(const struct mlu_run *r, const struct mlu_step *s)
 {
-    return mlu_cnnl.call.cnnlCumsum_v2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1,
-                                       s->i[0] != 0, s->i[1] != 0, MLU_CNNL_NOT_PROPAGATE_NAN,
-                                       mlu_desc(s, 1), mlu_address(r, s, 1), mlu_work(r, s),
-                                       s->work);
+    return mlu_cnnl.call.cnnlCumsum_v2(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, s->i[0] != 0, s->i[1] != 0,
+        MLU_CNNL_NOT_PROPAGATE_NAN, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_work(r, s), s->work);
 }
 
 static int index_call_cumprod(const struct mlu_run *r, const struct mlu_step *s)
@@ -208,16 +224,18 @@ static void index_run(struct mlu_build *b,
     struct mlu_step *s;
     int64_t shape[3];
     size_t size = 0;
+    int code;
 
     index_split(b, b->prep->in[0], attrs->axis, shape);
-    s = mlu_step(b, b->row->fn, call,
-                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape),
-                             mlu_shaped(mlu_out(b, 0), 3, shape)));
+    s = mlu_step(
+        b, b->row->fn, call,
+        MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape), mlu_shaped(mlu_out(b, 0), 3, shape)));
     if (!s) return;
     s->i[0] = attrs->exclusive;
     s->i[1] = attrs->reverse;
     memcpy(&size_of, &mlu_cnnl.function[b->row->size_fn], sizeof size_of);
-    mlu_step_reserve(b, s, b->row->size_fn, size_of(b->handle, mlu_desc(s, 0), 1, &size), size);
+    code = size_of(b->handle, mlu_desc(s, 0), 1, &size);
+    mlu_step_reserve(b, s, b->row->size_fn, code, size);
 }
 
 void mlu_build_cumsum(struct mlu_build *b)

@@ -10,7 +10,9 @@ static const struct kit_symbol symbols[] = {
 #define CALL_OR_NONE(result, name, parameters) {#name, false},
 #include "cnrt.def"
 };
-enum { SYMBOLS = sizeof symbols / sizeof *symbols };
+enum {
+    SYMBOLS = sizeof symbols / sizeof *symbols
+};
 
 static union {
     void *function[SYMBOLS + 1]; /* the last one is `copy` */
@@ -19,8 +21,11 @@ static union {
 _Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
 
 static struct kit_library library = {
-    .symbol = symbols, .n = SYMBOLS, .advice = ": install CNRT 5 or newer, of a CNToolkit 3",
-    .function = loaded.function, .lock = PTHREAD_MUTEX_INITIALIZER,
+    .symbol = symbols,
+    .n = SYMBOLS,
+    .advice = ": install CNRT 5 or newer, of a CNToolkit 3",
+    .function = loaded.function,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -83,8 +88,8 @@ static const struct kit_errors errors = {known, sizeof known / sizeof *known, li
 static struct kit_call library_made(const struct mlu *self, const struct mlu_device *device,
                                     const char *function, int code)
 {
-    struct kit_call call = {self->host, "mlu", device ? (int64_t)device->number : -1, function,
-                            code, NULL};
+    struct kit_call call = {self->host, "mlu", device ? (int64_t)device->number : -1,
+                            function,   code,  NULL};
 
     kit_call_trace(&call);
     return call;
@@ -123,6 +128,5 @@ void mlu_note(const struct mlu_device *device, const char *function, int code)
 
     if (__builtin_expect(code == MLU_SUCCESS && !kit_is_traced(), 1)) return;
     call = library_made(device->self, device, function, code);
-    if (code != MLU_SUCCESS)
-        kit_call_warn(&call, kit_error_find(&errors, device->self, code).text);
+    if (code != MLU_SUCCESS) kit_call_warn(&call, kit_error_find(&errors, device->self, code).text);
 }

@@ -15,8 +15,8 @@
 
 enum {
     RANKS = 4096,
-    LIMIT_S = 600,  /* of a meeting; all ranks know each other when the id is made */
-    HELLO_S = 5,    /* for a caller's message */
+    LIMIT_S = 600, /* of a meeting; all ranks know each other when the id is made */
+    HELLO_S = 5,   /* for a caller's message */
     REPLY_S = 1,
 };
 
@@ -116,7 +116,7 @@ static void meeting_accept(struct meeting *m)
     m->caller[m->n++] = fd;
 }
 
-/* Tells each rank how many ranks have its process number. */
+/* Sends to each rank how many ranks have its process number. */
 static void meeting_reply(struct meeting *m)
 {
     for (uint32_t i = 0; i < m->n; i++) {
@@ -132,7 +132,8 @@ static void *meeting_serve(void *p)
 {
     struct meeting *m = p;
     uint64_t end = kit_now_ns() + (uint64_t)LIMIT_S * 1000000000;
-    struct pollfd fd[2] = {{.fd = m->stop, .events = POLLIN}, {.fd = m->listener, .events = POLLIN}};
+    struct pollfd fd[2] = {{.fd = m->stop, .events = POLLIN},
+                           {.fd = m->listener, .events = POLLIN}};
 
     while (!m->n || m->n < m->n_rank) {
         int n = poll(fd, 2, 1000);

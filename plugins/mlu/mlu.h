@@ -33,29 +33,29 @@ enum {
     MLU_SUCCESS = 0,
     MLU_NOT_READY = 1,
     MLU_UNKNOWN = 999991,
-    MLU_NOTIFIER_NO_TIME = 4,   /* CNRT_NOTIFIER_DISABLE_TIMING_ALL */
-    MLU_CAPTURE_RELAXED = 2,    /* cnrtQueueCaptureModeRelaxed */
-    MLU_STAGES = 4,             /* pinned buffers of a stream for copies from the host */
-    MLU_STAGE = 256 << 10,      /* bytes of each */
+    MLU_NOTIFIER_NO_TIME = 4, /* CNRT_NOTIFIER_DISABLE_TIMING_ALL */
+    MLU_CAPTURE_RELAXED = 2,  /* cnrtQueueCaptureModeRelaxed */
+    MLU_STAGES = 4,           /* pinned buffers of a stream for copies from the host */
+    MLU_STAGE = 256 << 10,    /* bytes of each */
 };
 
 struct mlu_stream {
-    struct kit_stream kit;        /* must be first; its lock guards the stages and the handle */
+    struct kit_stream kit; /* must be first; its lock guards the stages and the handle */
     struct mlu_device *device;
-    void *raw;                    /* the queue */
-    void *handle;                 /* of CNNL, with this queue; created by the first launch */
-    uint32_t *words;              /* fault words, in device memory; created when first needed */
-    char *stage;                  /* MLU_STAGES buffers in pinned memory; created when first needed */
-    void *passed[MLU_STAGES];     /* notifiers behind the copies from the buffers */
+    void *raw;                /* the queue */
+    void *handle;             /* of CNNL, with this queue; created by the first launch */
+    uint32_t *words;          /* fault words, in device memory; created when first needed */
+    char *stage;              /* MLU_STAGES buffers in pinned memory; created when first needed */
+    void *passed[MLU_STAGES]; /* notifiers behind the copies from the buffers */
     unsigned next_stage;
 };
 
 struct mlu_event {
-    void *raw;                    /* the notifier */
+    void *raw; /* the notifier */
     struct mlu_device *device;
     bool recorded;
-    struct kit_mark mark;         /* the launches before the event */
-    uint32_t fault[KIT_FAULTS];   /* the stream's fault words at that time, if any */
+    struct kit_mark mark;       /* the launches before the event */
+    uint32_t fault[KIT_FAULTS]; /* the stream's fault words at that time, if any */
 };
 
 struct mlu_device {
@@ -64,8 +64,8 @@ struct mlu_device {
     bool has_bf16;
     struct kit_report report;
     struct kit_streams streams;
-    pthread_mutex_t whole;        /* held while a stream is captured, and in waits for all streams */
-    pthread_mutex_t planning;     /* guards the two fields below */
+    pthread_mutex_t whole;    /* held while a stream is captured, and in waits for all streams */
+    pthread_mutex_t planning; /* guards the two fields below */
     void *plan_queue, *plan_handle; /* of CNNL, for sizes of workspaces */
 };
 
@@ -82,7 +82,7 @@ struct mlu {
 /* library.c: opens CNRT's library, and translates its codes. The instance needs host only. */
 enum bp_status mlu_library_open(struct mlu *self);
 /* Traces a call that has returned, and writes the message if it has failed. device: may be NULL.
- * mlu_check_wait: for functions whose codes tell how earlier work has ended. mlu_note: logs a
+ * mlu_check_wait: for functions whose codes report how earlier work has ended. mlu_note: logs a
  * failure that the caller cannot return. */
 enum bp_status mlu_check(const struct mlu *self, const struct mlu_device *device,
                          const char *function, int code);
@@ -92,8 +92,7 @@ void mlu_note(const struct mlu_device *device, const char *function, int code);
     mlu_check((device)->self, device, #name, (device)->self->call->name(__VA_ARGS__))
 #define MLU_WAIT(device, name, ...) \
     mlu_check_wait(device, #name, (device)->self->call->name(__VA_ARGS__))
-#define MLU_NOTE(device, name, ...) \
-    mlu_note(device, #name, (device)->self->call->name(__VA_ARGS__))
+#define MLU_NOTE(device, name, ...) mlu_note(device, #name, (device)->self->call->name(__VA_ARGS__))
 
 /* device.c: finds the devices, and makes one current until the end of the caller's block. */
 enum bp_status mlu_devices_init(struct mlu *self);
@@ -126,14 +125,14 @@ enum bp_status mlu_fault_check(struct mlu_stream *stream, uint32_t *word, struct
 #define MLU_RUNTIME(X) \
     X(device_count, (void *self, uint32_t *out_count)) \
     X(device_properties, (void *self, uint32_t device, struct bp_device_properties *out)) \
-    X(memory_allocate, (void *self, uint32_t device, uint32_t space, uint64_t size, \
-                        struct bp_memory *out)) \
+    X(memory_allocate, \
+      (void *self, uint32_t device, uint32_t space, uint64_t size, struct bp_memory *out)) \
     X(memory_info, (void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total)) \
     X(copy_in, (void *self, uint32_t device, void *stream, const struct bp_copy *copy)) \
     X(copy_out, (void *self, uint32_t device, void *stream, const struct bp_copy *copy)) \
     X(copy_within, (void *self, uint32_t device, void *stream, const struct bp_copy *copy)) \
-    X(copy_peer, (void *self, uint32_t device, void *stream, uint32_t to, \
-                  const struct bp_copy *copy)) \
+    X(copy_peer, \
+      (void *self, uint32_t device, void *stream, uint32_t to, const struct bp_copy *copy)) \
     X(synchronize, (void *self, uint32_t device, void *stream)) \
     X(stream_create, (void *self, uint32_t device, void **out_stream)) \
     X(stream_wait, (void *self, uint32_t device, void *stream, void *event)) \

@@ -31,8 +31,8 @@ static uint32_t move_order(const struct bp_view *v, uint32_t order[8])
     return n;
 }
 
-/* The elements of x that are in memory once are dense, in another order of axes: x is expanded along
- * the axes of stride 0, and its axes are put into their order. */
+/* Takes views whose elements in memory are dense, in any order of axes: x is expanded along the
+ * axes of stride 0, and then its axes are put into their order. */
 void mlu_build_assign(struct mlu_build *b)
 {
     const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
@@ -77,39 +77,19 @@ void mlu_build_assign(struct mlu_build *b)
     else if (!expands) move_copy(b, from, to);
 }
 
-/* Fills whose value may change with each launch: i[0] is the offset of the attribute. */
-static int move_call_full(const struct mlu_run *r, const struct mlu_step *s)
-{
-    unsigned char value[8];
-    double number;
-
-    memcpy(&number, (const char *)r->launch->attrs + s->i[0], sizeof number);
-    mlu_value(value, s->t[0].dtype, number);
-    return mlu_cnnl.call.cnnlFill_v3(r->handle, MLU_CNNL_POINTER_MODE_HOST, value, mlu_desc(s, 0),
-                                     mlu_address(r, s, 0));
-}
-
-static void move_full(struct mlu_build *b, size_t offset)
-{
-    struct mlu_step *s = mlu_step(b, FN_cnnlFill_v3, move_call_full,
-                                  MLU_TENSORS(mlu_flat(mlu_out(b, 0))));
-
-    if (s) s->i[0] = (int64_t)offset;
-}
-
 void mlu_build_full(struct mlu_build *b)
 {
-    move_full(b, offsetof(struct bp_full_attrs, value));
+    mlu_step_full(b, offsetof(struct bp_full_attrs, value), mlu_out(b, 0));
 }
 
 void mlu_build_full_like(struct mlu_build *b)
 {
-    move_full(b, offsetof(struct bp_full_like_attrs, value));
+    mlu_step_full(b, offsetof(struct bp_full_like_attrs, value), mlu_out(b, 0));
 }
 
 void mlu_build_fill(struct mlu_build *b)
 {
-    move_full(b, offsetof(struct bp_fill_attrs, value));
+    mlu_step_full(b, offsetof(struct bp_fill_attrs, value), mlu_out(b, 0));
 }
 
 void mlu_build_zeros(struct mlu_build *b)
@@ -122,50 +102,19 @@ void mlu_build_ones(struct mlu_build *b)
     mlu_step_fill(b, 1, mlu_flat(mlu_out(b, 0)));
 }
 
-enum { MOVE_PARTS = 64 };
-
-static int move_call_concat(const struct mlu_run *r, const struct mlu_step *s)
-{
-    const void *desc[MOVE_PARTS], *data[MOVE_PARTS];
-    uint32_t n = s->n - 1;
-
-    for (uint32_t i = 0; i < n; i++) {
-        desc[i] = mlu_desc(s, i);
-        data[i] = mlu_address(r, s, i);
-    }
-    return mlu_cnnl.call.cnnlConcat(r->handle, (int)n, 1, desc, data, mlu_work(r, s), s->work,
-                                    mlu_desc(s, n), mlu_address(r, s, n));
-}
-
-/* Joins all inputs: each is outer x part x inner. Empty inputs are left out. */
+/* Joins all inputs: each is outer x part x inner. */
 static void move_join(struct mlu_build *b, int64_t outer, int64_t inner, const int64_t *part)
 {
-    struct mlu_tensor t[MOVE_PARTS + 1];
-    struct mlu_step *s;
+    struct mlu_tensor t[MLU_PARTS];
     int64_t all = 0;
     uint32_t n = 0;
-    size_t size = 0;
-    int code;
 
     for (uint32_t i = 0; i < b->prep->n_in; i++) {
         const int64_t shape[] = {outer, part[i], inner};
-        if (!part[i]) continue;
-        if (n == MOVE_PARTS) {
-            mlu_refuse(b);
-            return;
-        }
-        t[n++] = mlu_shaped(mlu_in(b, i), 3, shape);
         all += part[i];
+        if (part[i]) t[n++] = mlu_shaped(mlu_in(b, i), 3, shape);
     }
-    t[n] = mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, all, inner});
-    if (n == 1) {
-        move_copy(b, t[0], t[1]);
-        return;
-    }
-    s = mlu_step(b, FN_cnnlConcat, move_call_concat, n + 1, t);
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetConcatWorkspaceSize(b->handle, (int)n, &size);
-    mlu_step_reserve(b, s, FN_cnnlGetConcatWorkspaceSize, code, size);
+    mlu_step_concat(b, n, t, mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, all, inner}));
 }
 
 /* The products of the extents in front of an axis and behind it. */
@@ -182,9 +131,9 @@ void mlu_build_concat(struct mlu_build *b)
 {
     const struct bp_concat_attrs *attrs = b->prep->attrs;
     const struct bp_view *y = b->prep->out[0];
-    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MOVE_PARTS], outer, inner;
+    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MLU_PARTS], outer, inner;
 
-    if (b->prep->n_in > MOVE_PARTS) {
+    if (b->prep->n_in > MLU_PARTS) {
         mlu_refuse(b);
         return;
     }
@@ -197,9 +146,9 @@ void mlu_build_stack(struct mlu_build *b)
 {
     const struct bp_stack_attrs *attrs = b->prep->attrs;
     const struct bp_view *y = b->prep->out[0];
-    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MOVE_PARTS], outer, inner;
+    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MLU_PARTS], outer, inner;
 
-    if (b->prep->n_in > MOVE_PARTS) {
+    if (b->prep->n_in > MLU_PARTS) {
         mlu_refuse(b);
         return;
     }
@@ -213,73 +162,6 @@ void mlu_build_tile(struct mlu_build *b)
     struct mlu_tensor y = mlu_out(b, 0);
 
     mlu_step_unary(b, FN_cnnlTile, mlu_ranked(mlu_in(b, 0), y.rank), y);
-}
-
-void mlu_build_repeat_interleave(struct mlu_build *b)
-{
-    const struct bp_repeat_interleave_attrs *attrs = b->prep->attrs;
-    const struct bp_view *x = b->prep->in[0];
-    int64_t axis = mlu_axis(attrs->axis, x->rank), outer, inner;
-
-    move_around(x, axis, &outer, &inner);
-    outer *= x->shape[axis];
-    mlu_step_unary(b, FN_cnnlExpand, mlu_shaped(mlu_in(b, 0), 3, (int64_t[]){outer, 1, inner}),
-                   mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, attrs->repeats, inner}));
-}
-
-static int move_call_pad(const struct mlu_run *r, const struct mlu_step *s)
-{
-    const struct bp_pad_attrs *attrs = r->launch->attrs;
-    unsigned char value[8];
-
-    mlu_value(value, s->t[0].dtype, attrs->value);
-    return mlu_cnnl.call.cnnlPad(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints, value,
-                                 mlu_desc(s, 1), mlu_address(r, s, 1));
-}
-
-void mlu_build_pad(struct mlu_build *b)
-{
-    const struct bp_pad_attrs *attrs = b->prep->attrs;
-    struct mlu_tensor x = mlu_in(b, 0), y = mlu_out(b, 0);
-    struct mlu_step *s;
-
-    if (attrs->mode) mlu_refuse(b);
-    if (!b->prep->in[0]->count) {
-        move_full(b, offsetof(struct bp_pad_attrs, value));
-        return;
-    }
-    s = mlu_step(b, FN_cnnlPad, move_call_pad, MLU_TENSORS(x, y));
-    for (uint32_t i = 0; i < x.rank; i++) {
-        int64_t before = i < attrs->before.n ? attrs->before.at[i] : 0;
-        int64_t after = i < attrs->after.n ? attrs->after.at[i] : 0;
-        if (before < 0 || after < 0 || before > INT_MAX || after > INT_MAX) mlu_refuse(b);
-        if (!s) continue;
-        s->ints[2 * i] = (int)before;
-        s->ints[2 * i + 1] = (int)after;
-    }
-}
-
-static int move_call_flip(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlFlip(r->handle, s->ints, (int)s->i[0], mlu_desc(s, 0),
-                                  mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1));
-}
-
-void mlu_build_flip(struct mlu_build *b)
-{
-    const struct bp_flip_attrs *attrs = b->prep->attrs;
-    const struct bp_view *x = b->prep->in[0];
-    struct mlu_step *s;
-
-    if (!x->rank) {
-        move_copy(b, mlu_in(b, 0), mlu_out(b, 0));
-        return;
-    }
-    s = mlu_step(b, FN_cnnlFlip, move_call_flip, MLU_TENSORS(mlu_in(b, 0), mlu_out(b, 0)));
-    if (!s) return;
-    s->i[0] = attrs->axes.n ? attrs->axes.n : x->rank;
-    for (int64_t i = 0; i < s->i[0]; i++)
-        s->ints[i] = (int)(attrs->axes.n ? mlu_axis(attrs->axes.at[i], x->rank) : i);
 }
 
 static int move_call_tri(const struct mlu_run *r, const struct mlu_step *s)
@@ -310,44 +192,4 @@ void mlu_build_tril(struct mlu_build *b)
 void mlu_build_triu(struct mlu_build *b)
 {
     move_tri(b, ((const struct bp_triu_attrs *)b->prep->attrs)->diagonal, true);
-}
-
-static int move_call_slice(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlStridedSlice(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints,
-                                          s->ints + 8, s->ints + 16, mlu_desc(s, 1),
-                                          mlu_address(r, s, 1));
-}
-
-static int64_t move_clamp(int64_t value, int64_t n)
-{
-    if (value < 0) value += n;
-    return value < 0 ? 0 : value > n ? n : value;
-}
-
-void mlu_build_strided_slice(struct mlu_build *b)
-{
-    const struct bp_strided_slice_attrs *attrs = b->prep->attrs;
-    const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
-    struct mlu_step *s = mlu_step(b, FN_cnnlStridedSlice, move_call_slice,
-                                  MLU_TENSORS(mlu_in(b, 0), mlu_out(b, 0)));
-
-    if (!s) return;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        if (x->shape[i] > INT_MAX) mlu_refuse(b);
-        s->ints[i] = 0;
-        s->ints[8 + i] = (int)x->shape[i];
-        s->ints[16 + i] = 1;
-    }
-    for (int64_t i = 0; i < attrs->starts.n; i++) {
-        int64_t axis = attrs->axes.n ? mlu_axis(attrs->axes.at[i], x->rank) : i;
-        int64_t step = attrs->steps.n ? attrs->steps.at[i] : 1, n = x->shape[axis];
-        int64_t start = move_clamp(attrs->starts.at[i], n);
-        if (step < 1) mlu_refuse(b);
-        if (b->status) return;
-        if (step > n) step = n;
-        s->ints[axis] = (int)start;
-        s->ints[8 + axis] = (int)(start + (y->shape[axis] - 1) * step + 1);
-        s->ints[16 + axis] = (int)step;
-    }
 }

@@ -2,6 +2,7 @@
 /* norm.c: builds the plans of norms. CNNL takes scale and bias both or neither, and always writes
  * the statistics: what a call of Backplane lacks is filled in, or written to the workspace. */
 #include "rows.h"
+#include <math.h>
 #include <string.h>
 
 /* An input, or a tensor of this shape with one value everywhere if the input is absent. */
@@ -24,8 +25,18 @@ static struct mlu_tensor norm_wanted(struct mlu_build *b, uint32_t i, uint32_t d
                              : mlu_temporary(b, dtype, rank, shape);
 }
 
-/* x as rows: the axes in front of `axis`, and those from it on. Refuses empty rows: what CNNL gives
- * for their mean is not known. */
+/* Statistics of no elements are NaN. They are filled in, because the results of CNNL are not
+ * known. */
+static bool norm_is_empty(struct mlu_build *b)
+{
+    if (b->prep->in[0]->count) return false;
+    for (uint32_t i = 1; i < b->prep->n_out; i++)
+        if (mlu_has_out(b, i) && b->prep->out[i]->count)
+            mlu_step_fill(b, NAN, mlu_flat(mlu_out(b, i)));
+    return true;
+}
+
+/* x as rows: the axes in front of `axis`, and those from it on. */
 static void norm_rows(struct mlu_build *b, int64_t axis, int64_t out[2])
 {
     const struct bp_view *x = b->prep->in[0];
@@ -33,7 +44,6 @@ static void norm_rows(struct mlu_build *b, int64_t axis, int64_t out[2])
     axis = mlu_axis(axis, x->rank);
     out[0] = out[1] = 1;
     for (int i = 0; i < x->rank; i++) out[i >= axis] *= x->shape[i];
-    if (!x->count) mlu_refuse(b);
 }
 
 static int norm_call_layer(const struct mlu_run *r, const struct mlu_step *s)
@@ -44,14 +54,12 @@ static int norm_call_layer(const struct mlu_run *r, const struct mlu_step *s)
         mlu_address(r, s, 3), mlu_desc(s, 4), mlu_address(r, s, 4), mlu_address(r, s, 5));
 }
 
-static void norm_layer(struct mlu_build *b, const int64_t rows[2], double epsilon,
-                       const struct mlu_tensor t[6])
+static void norm_layer(struct mlu_build *b, double epsilon, const struct mlu_tensor t[6])
 {
     struct mlu_step *s = mlu_step(b, FN_cnnlLayerNormForward, norm_call_layer, 6, t);
     size_t size = 0;
     int code;
 
-    (void)rows;
     if (!s) return;
     s->f[0] = epsilon;
     code = mlu_cnnl.call.cnnlGetLayerNormOpWorkspaceSize(b->handle, 1, mlu_desc(s, 0), &size);
@@ -64,14 +72,13 @@ void mlu_build_layer_norm(struct mlu_build *b)
     uint32_t dtype = b->prep->in[0]->dtype;
     int64_t rows[2];
 
+    if (norm_is_empty(b)) return;
     norm_rows(b, attrs->axis, rows);
-    norm_layer(b, rows, attrs->epsilon,
-               (struct mlu_tensor[]){mlu_shaped(mlu_in(b, 0), 2, rows),
-                                     norm_given(b, 1, dtype, 1, rows + 1, 1),
-                                     norm_given(b, 2, dtype, 1, rows + 1, 0),
-                                     mlu_shaped(mlu_out(b, 0), 2, rows),
-                                     norm_wanted(b, 1, BP_F32, 1, rows),
-                                     norm_wanted(b, 2, BP_F32, 1, rows)});
+    norm_layer(b, attrs->epsilon,
+               (struct mlu_tensor[]){
+                   mlu_shaped(mlu_in(b, 0), 2, rows), norm_given(b, 1, dtype, 1, rows + 1, 1),
+                   norm_given(b, 2, dtype, 1, rows + 1, 0), mlu_shaped(mlu_out(b, 0), 2, rows),
+                   norm_wanted(b, 1, BP_F32, 1, rows), norm_wanted(b, 2, BP_F32, 1, rows)});
 }
 
 static int norm_call_layer_grad(const struct mlu_run *r, const struct mlu_step *s)
@@ -96,9 +103,9 @@ static void norm_statistics(struct mlu_build *b, const int64_t rows[2], double e
     }
     if (out[0].from != MLU_ABSENT && out[1].from != MLU_ABSENT) return;
     for (int i = 0; i < 2; i++) out[i] = mlu_temporary(b, BP_F32, 1, rows);
-    norm_layer(b, rows, epsilon,
-               (struct mlu_tensor[]){x, scale, scale, mlu_temporary(b, dtype, 2, rows), out[0],
-                                     out[1]});
+    norm_layer(
+        b, epsilon,
+        (struct mlu_tensor[]){x, scale, scale, mlu_temporary(b, dtype, 2, rows), out[0], out[1]});
 }
 
 void mlu_build_layer_norm_grad(struct mlu_build *b)
@@ -111,13 +118,18 @@ void mlu_build_layer_norm_grad(struct mlu_build *b)
     size_t size = 0;
     int code;
 
+    if (!b->prep->in[0]->count) {
+        for (uint32_t i = 1; i < 3; i++) /* sums of no rows, or of empty ones */
+            if (mlu_has_out(b, i) && b->prep->out[i]->count)
+                mlu_step_fill(b, 0, mlu_flat(mlu_out(b, i)));
+        return;
+    }
     norm_rows(b, attrs->axis, rows);
     scale = norm_given(b, 1, dtype, 1, rows + 1, 1);
     norm_statistics(b, rows, attrs->epsilon, scale, statistics);
     s = mlu_step(b, FN_cnnlLayerNormBackward_v2, norm_call_layer_grad,
                  MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, rows), mlu_shaped(mlu_in(b, 2), 2, rows),
-                             scale, statistics[0], statistics[1],
-                             norm_wanted(b, 0, dtype, 2, rows),
+                             scale, statistics[0], statistics[1], norm_wanted(b, 0, dtype, 2, rows),
                              norm_wanted(b, 1, dtype, 1, rows + 1),
                              norm_wanted(b, 2, dtype, 1, rows + 1)));
     if (!s) return;
@@ -142,12 +154,12 @@ void mlu_build_rms_norm(struct mlu_build *b)
     size_t size = 0;
     int code;
 
+    if (norm_is_empty(b)) return;
     norm_rows(b, attrs->axis, rows);
-    s = mlu_step(b, FN_cnnlRmsNormForward, norm_call_rms,
-                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, rows),
-                             norm_given(b, 1, dtype, 1, rows + 1, 1),
-                             mlu_shaped(mlu_out(b, 0), 2, rows),
-                             norm_wanted(b, 1, BP_F32, 1, rows)));
+    s = mlu_step(
+        b, FN_cnnlRmsNormForward, norm_call_rms,
+        MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 2, rows), norm_given(b, 1, dtype, 1, rows + 1, 1),
+                    mlu_shaped(mlu_out(b, 0), 2, rows), norm_wanted(b, 1, BP_F32, 1, rows)));
     if (!s) return;
     s->f[0] = attrs->epsilon;
     code = mlu_cnnl.call.cnnlGetRmsNormOpWorkspaceSize(b->handle, 1, mlu_desc(s, 0), &size);
@@ -172,7 +184,6 @@ static void norm_images(struct mlu_build *b, int64_t out[3])
     out[1] = x->shape[1];
     out[2] = 1;
     for (int i = 2; i < x->rank; i++) out[2] *= x->shape[i];
-    if (!x->count) mlu_refuse(b);
 }
 
 void mlu_build_group_norm(struct mlu_build *b)
@@ -184,16 +195,15 @@ void mlu_build_group_norm(struct mlu_build *b)
     size_t size = 0;
     int code;
 
+    if (norm_is_empty(b)) return;
     norm_images(b, shape);
     groups[0] = shape[0];
     groups[1] = attrs->groups;
-    s = mlu_step(b, FN_cnnlGroupNormForward_v3, norm_call_group,
-                 MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape),
-                             norm_given(b, 1, dtype, 1, shape + 1, 1),
-                             norm_given(b, 2, dtype, 1, shape + 1, 0),
-                             mlu_shaped(mlu_out(b, 0), 3, shape),
-                             norm_wanted(b, 1, BP_F32, 2, groups),
-                             norm_wanted(b, 2, BP_F32, 2, groups)));
+    s = mlu_step(
+        b, FN_cnnlGroupNormForward_v3, norm_call_group,
+        MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape), norm_given(b, 1, dtype, 1, shape + 1, 1),
+                    norm_given(b, 2, dtype, 1, shape + 1, 0), mlu_shaped(mlu_out(b, 0), 3, shape),
+                    norm_wanted(b, 1, BP_F32, 2, groups), norm_wanted(b, 2, BP_F32, 2, groups)));
     if (!s) return;
     s->f[0] = attrs->epsilon;
     s->i[0] = attrs->groups;

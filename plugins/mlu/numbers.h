@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h: has the numbers of CNNL's enumerations that the plugin passes to CNNL. This is the one
- * header to fill in by somebody who has the SDK: NUMBER(name in cnnl.h, number). OPEN stands for a
+ * header to fill in by a person who has the SDK: NUMBER(name in cnnl.h, number). OPEN stands for a
  * number that is not confirmed by a public source. The rows that need an open number are refused,
  * with its name in the message, until it is filled in; nothing else has to change.
  *

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 128 }; /* of intermediate results and workspaces */
+enum {
+    ALIGNMENT = 128
+}; /* of intermediate results and workspaces */
 
 struct mlu_plan {
     struct mlu_device *device;
@@ -28,7 +30,7 @@ int mlu_dtype(uint32_t dtype)
     }
 }
 
-static uint32_t plan_bytes(uint32_t dtype)
+uint32_t mlu_bytes(uint32_t dtype)
 {
     static const uint8_t bits[] = {
 #define X(NAME, name, number, bits, class) [number] = bits,
@@ -44,8 +46,8 @@ static struct mlu_tensor plan_tensor(enum mlu_from from, uint32_t at, const stru
     struct mlu_tensor t = {.from = MLU_ABSENT};
 
     if (!view) return t;
-    t = (struct mlu_tensor){.from = (uint8_t)from, .dtype = view->dtype, .rank = view->rank,
-                            .at = (uint16_t)at};
+    t = (struct mlu_tensor){
+        .from = (uint8_t)from, .dtype = view->dtype, .rank = view->rank, .at = (uint16_t)at};
     memcpy(t.shape, view->shape, view->rank * sizeof *view->shape);
     return mlu_ranked(t, 1);
 }
@@ -80,7 +82,7 @@ struct mlu_tensor mlu_temporary(struct mlu_build *b, uint32_t dtype, uint32_t ra
     struct mlu_tensor t = {.from = MLU_WORK, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
 
     memcpy(t.shape, shape, rank * sizeof *shape);
-    t.offset = plan_reserve(b, (uint64_t)mlu_count(&t) * plan_bytes(dtype));
+    t.offset = plan_reserve(b, (uint64_t)mlu_count(&t) * mlu_bytes(dtype));
     return mlu_ranked(t, 1);
 }
 
@@ -135,8 +137,7 @@ void mlu_refuse(struct mlu_build *b)
 
 bool mlu_build_check(struct mlu_build *b, enum mlu_fn fn, int status)
 {
-    if (b->status == BP_OK)
-        plan_fail(b, mlu_cnnl_check(b->device, mlu_cnnl_name(fn), status));
+    if (b->status == BP_OK) plan_fail(b, mlu_cnnl_check(b->device, mlu_cnnl_name(fn), status));
     return b->status == BP_OK;
 }
 
@@ -152,9 +153,9 @@ static void plan_describe(struct mlu_build *b, struct mlu_tensor *t, int layout)
                                       mlu_cnnl.call.cnnlCreateTensorDescriptor(&t->desc)))
         return;
     if (mlu_cnnl.call.cnnlSetTensorDescriptor_v2) {
-        mlu_build_check(b, FN_cnnlSetTensorDescriptor_v2,
-                        mlu_cnnl.call.cnnlSetTensorDescriptor_v2(t->desc, layout, dtype, t->rank,
-                                                                 t->shape));
+        mlu_build_check(
+            b, FN_cnnlSetTensorDescriptor_v2,
+            mlu_cnnl.call.cnnlSetTensorDescriptor_v2(t->desc, layout, dtype, t->rank, t->shape));
         return;
     }
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -188,7 +189,8 @@ struct mlu_step *mlu_step_images(struct mlu_build *b, enum mlu_fn fn,
     for (at = &b->plan->first; *at;) at = &(*at)->next;
     *at = step;
     for (uint32_t i = 0; i < n; i++) step->t[i].desc = NULL;
-    for (uint32_t i = 0; i < n; i++) plan_describe(b, &step->t[i], layout);
+    for (uint32_t i = 0; i < n; i++)
+        plan_describe(b, &step->t[i], t[i].rank == 4 ? layout : MLU_CNNL_LAYOUT_ARRAY);
     return b->status ? NULL : step;
 }
 

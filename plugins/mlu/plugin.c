@@ -4,7 +4,7 @@
 #include "ccl.h"
 #include "cnnl.h"
 
-static void plugin_destroy(void *p)
+static void mlu_destroy(void *p)
 {
     struct mlu *self = p;
 
@@ -13,14 +13,14 @@ static void plugin_destroy(void *p)
     self->host->release(self->host->ctx, self, sizeof *self);
 }
 
-static enum bp_status plugin_begin(struct mlu *self)
+static enum bp_status mlu_begin(struct mlu *self)
 {
     kit_trace_begin("mlu");
     TRY(mlu_library_open(self));
     return mlu_devices_init(self);
 }
 
-static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
+static enum bp_status mlu_create(const struct bp_host *host, void **out_self)
 {
     struct mlu *self = host->allocate(host->ctx, sizeof *self, _Alignof(struct mlu));
     enum bp_status status;
@@ -29,23 +29,21 @@ static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
         return bp_fail(host, BP_ERR_MEMORY, "mlu: no memory for an instance, %zu bytes",
                        sizeof *self);
     *self = (struct mlu){.host = host};
-    status = plugin_begin(self);
-    if (status) plugin_destroy(self);
+    status = mlu_begin(self);
+    if (status) mlu_destroy(self);
     else *out_self = self;
     return status;
 }
 
-static const struct bp_runtime runtime = {
-    .size = sizeof runtime,
+static const struct bp_runtime runtime = {.size = sizeof runtime,
 #define X(name, parameters) .name = mlu_##name,
-    MLU_RUNTIME(X) MLU_RUNTIME_ENDS(X)
+                                          MLU_RUNTIME(X) MLU_RUNTIME_ENDS(X)
 #undef X
 };
 
-static const struct bp_captures captures = {
-    .size = sizeof captures,
+static const struct bp_captures captures = {.size = sizeof captures,
 #define X(name, parameters) .name = mlu_##name,
-    MLU_CAPTURES(X) MLU_CAPTURE_ENDS(X)
+                                            MLU_CAPTURES(X) MLU_CAPTURE_ENDS(X)
 #undef X
 };
 
@@ -62,8 +60,8 @@ static const struct bp_plugin plugin = {
     .name = MLU_NAME,
     .version = MLU_VERSION,
     .kind = "mlu",
-    .create = plugin_create,
-    .destroy = plugin_destroy,
+    .create = mlu_create,
+    .destroy = mlu_destroy,
     .runtime = &runtime,
     .kernels = &mlu_kernels,
     .captures = &captures,

@@ -26,9 +26,25 @@ int64_t mlu_axis(int64_t axis, uint32_t rank)
     return axis < 0 ? axis + rank : axis;
 }
 
+/* The masks of the two passes over the list: all dtypes but bf16, and bf16. */
+#define WIDE_FLOATS (BP_M(F16) | BP_M(F32))
+#define WIDE_NUMBERS (WIDE_FLOATS | BP_M(I32))
+#define WIDE_MOVED (WIDE_NUMBERS | BP_M(I8) | BP_M(I16) | BP_M(U8) | BP_M(BOOL))
+
 static const struct mlu_row rows[] = {
+#define FLOATS WIDE_FLOATS
+#define NUMBERS WIDE_NUMBERS
+#define MOVED WIDE_MOVED
 #define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
     {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
+#define ROW_WITHOUT_BF16 ROW
+#include "rows.def"
+#define FLOATS BP_M(BF16)
+#define NUMBERS BP_M(BF16)
+#define MOVED BP_M(BF16)
+#define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
+    {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
+#define ROW_WITHOUT_BF16(...)
 #include "rows.def"
 };
 
@@ -37,13 +53,32 @@ static enum bp_status rows_prepare(void *self, const struct bp_prep *prep, struc
     return mlu_plan_prepare(self, prep, &rows[prep->kernel - mlu_kernels.first], out);
 }
 
+#define KERNEL(the_op, the_name, T, U, I, R, the_flags) \
+    {BP_OPROW(the_op),        .name = the_name, \
+     .types = {T, U, I, R},   .flags = the_flags, \
+     .priority = 100,         .launch = mlu_plan_launch, \
+     .prepare = rows_prepare, .plan_destroy = mlu_plan_destroy},
 static const struct bp_kernel kernels[] = {
-#define ROW(the_op, T, U, I, R, the_flags, build, fn, size, number, ...) \
-    {BP_OPROW(the_op), .name = "mlu_" #the_op, .types = {T, U, I, R}, .flags = the_flags, \
-     .priority = 100, .launch = mlu_plan_launch, .prepare = rows_prepare, \
-     .plan_destroy = mlu_plan_destroy},
+#define FLOATS WIDE_FLOATS
+#define NUMBERS WIDE_NUMBERS
+#define MOVED WIDE_MOVED
+#define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op, T, U, I, R, flags)
+#define ROW_WITHOUT_BF16 ROW
+#include "rows.def"
+#define FLOATS BP_M(BF16)
+#define NUMBERS BP_M(BF16)
+#define MOVED BP_M(BF16)
+#define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op "_bf16", T, U, I, R, flags)
+#define ROW_WITHOUT_BF16(...)
 #include "rows.def"
 };
+
+static bool rows_have_bf16(const struct mlu *self)
+{
+    for (uint32_t i = 0; i < self->n_device; i++)
+        if (self->device[i].has_bf16) return true;
+    return false;
+}
 
 static enum bp_status row_lacks(const struct mlu *self, const struct bp_kernel *kernel,
                                 enum mlu_fn fn)
@@ -64,13 +99,15 @@ static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
                        "mlu: row %s: the number of %s in cnnl.h is not confirmed: "
                        "plugins/mlu/numbers.h says how to fill it in",
                        kernel->name, number_names[row->number]);
+    if (kernel->types[0] == BP_M(BF16) && !rows_have_bf16(self))
+        return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: these devices have no bf16",
+                       kernel->name);
     if (mlu_cnnl_open())
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: %s", kernel->name,
                        mlu_cnnl_why());
     TRY(row_lacks(self, kernel, row->fn));
     TRY(row_lacks(self, kernel, row->size_fn));
-    for (const enum mlu_fn *fn = row->also; *fn != FN_NONE; fn++)
-        TRY(row_lacks(self, kernel, *fn));
+    for (const enum mlu_fn *fn = row->also; *fn != FN_NONE; fn++) TRY(row_lacks(self, kernel, *fn));
     return BP_OK;
 }
 

@@ -42,12 +42,13 @@ void mlu_build_fill(struct mlu_build *b);
 void mlu_build_concat(struct mlu_build *b);
 void mlu_build_stack(struct mlu_build *b);
 void mlu_build_tile(struct mlu_build *b);
-void mlu_build_repeat_interleave(struct mlu_build *b);
-void mlu_build_pad(struct mlu_build *b);
-void mlu_build_flip(struct mlu_build *b);
 void mlu_build_tril(struct mlu_build *b);
 void mlu_build_triu(struct mlu_build *b);
+
+/* slice.c */
+void mlu_build_flip(struct mlu_build *b);
 void mlu_build_strided_slice(struct mlu_build *b);
+void mlu_build_pad(struct mlu_build *b);
 
 /* index.c */
 void mlu_build_gather(struct mlu_build *b);

@@ -74,6 +74,58 @@ void mlu_step_clip(struct mlu_build *b, struct mlu_tensor x, int32_t least, int3
     s->i[1] = most;
 }
 
+/* i[0] is the offset of an attribute, which may change with each launch. */
+static int step_call_full(const struct mlu_run *r, const struct mlu_step *s)
+{
+    unsigned char value[8];
+    double number;
+
+    memcpy(&number, (const char *)r->launch->attrs + s->i[0], sizeof number);
+    mlu_value(value, s->t[0].dtype, number);
+    return mlu_cnnl.call.cnnlFill_v3(r->handle, MLU_CNNL_POINTER_MODE_HOST, value, mlu_desc(s, 0),
+                                     mlu_address(r, s, 0));
+}
+
+void mlu_step_full(struct mlu_build *b, size_t offset, struct mlu_tensor y)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlFill_v3, step_call_full, MLU_TENSORS(mlu_flat(y)));
+
+    if (s) s->i[0] = (int64_t)offset;
+}
+
+static int step_call_concat(const struct mlu_run *r, const struct mlu_step *s)
+{
+    const void *desc[MLU_PARTS], *data[MLU_PARTS];
+    uint32_t n = s->n - 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        desc[i] = mlu_desc(s, i);
+        data[i] = mlu_address(r, s, i);
+    }
+    return mlu_cnnl.call.cnnlConcat(r->handle, (int)n, 1, desc, data, mlu_work(r, s), s->work,
+                                    mlu_desc(s, n), mlu_address(r, s, n));
+}
+
+void mlu_step_concat(struct mlu_build *b, uint32_t n, const struct mlu_tensor *part,
+                     struct mlu_tensor y)
+{
+    struct mlu_tensor t[MLU_PARTS + 1];
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    if (n == 1) {
+        mlu_step_unary(b, FN_cnnlCopy, mlu_flat(part[0]), mlu_flat(y));
+        return;
+    }
+    memcpy(t, part, n * sizeof *t);
+    t[n] = y;
+    s = mlu_step(b, FN_cnnlConcat, step_call_concat, n + 1, t);
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetConcatWorkspaceSize(b->handle, (int)n, &size);
+    mlu_step_reserve(b, s, FN_cnnlGetConcatWorkspaceSize, code, size);
+}
+
 /* The bits of the floating-point number that is nearest to v, of two the even one. */
 static uint32_t value_bits(double v, int mantissa, int exponent)
 {

@@ -58,7 +58,7 @@ enum bp_status mlu_stream_join(struct mlu_stream *s)
 static enum bp_status stream_join_all(struct mlu_device *d)
 {
     bool mine = pthread_mutex_lock(&d->whole) != 0;
-    enum bp_status status = MLU_WAIT(d, cnrtSyncDevice);
+    enum bp_status status = mlu_check_wait(d, "cnrtSyncDevice", d->self->call->cnrtSyncDevice());
 
     if (!mine) pthread_mutex_unlock(&d->whole);
     return status;

@@ -168,11 +168,12 @@ int cnrtSetDevice(int device)
 
 int cnrtGetDevice(int *out)
 {
-    struct base_device *device;
-    int code = cnrt_enter_device("cnrtGetDevice", &device);
+    int code = cnrt_enter("cnrtGetDevice");
+    const struct base_device *device = cnrt_device();
 
+    if (!code && device) code = device->sticky;
     if (!code && !out) code = base_refuse(CNRT_ARGS, "NULL");
-    if (!code) *out = device->number;
+    if (!code) *out = device ? device->number : 0;
     return cnrt_leave(code);
 }
 

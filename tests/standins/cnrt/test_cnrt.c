@@ -23,9 +23,11 @@ static void test_before_a_device(void)
 
 static void *thread_without_device(void *arg)
 {
-    int device;
+    int device = -1;
 
-    *(int *)arg = cnrtGetDevice(&device);
+    kit_report(!cnrtGetDevice(&device) && device == 0,
+               "a thread that has not chosen a device is told device 0");
+    *(int *)arg = cnrtSyncDevice();
     return NULL;
 }
 
