@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* claim.c: claims the nodes of a graph that the shim can express, and states why it leaves the
+ * others out. */
+#include "engine.h"
+
+static const char *refuses_flags(uint32_t flags)
+{
+    if (flags & BP_DATA_RANDOM) return "Poplar draws other random numbers";
+    if (flags & BP_DATA_UPDATE) return "an update in place";
+    if (flags & BP_DATA_BOUND) return "extents that depend on data";
+    if (flags & BP_DATA_PINNED) return "the app demands a kernel";
+    return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
+}
+
+static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes)
+{
+    if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
+        return "a dtype that PopLibs does not compute";
+    if (v->rank > BP_IPU_RANK) return "more than 8 axes";
+    if (v->layout) return "a layout of its own";
+    if (v->flags & BP_DATA_SHAPE_ONLY) return "a value without contents";
+    for (uint32_t a = 0; a < v->rank; a++)
+        if (v->shape[a] <= 0) return "an empty tensor, or an extent that is not known";
+    return NULL;
+}
+
+/* Inputs that supply an attribute: the attribute is then not known. */
+static bool has_attribute_tensor(const struct bp_data_node *node)
+{
+    for (uint32_t p = 0; p < node->info->n_in; p++)
+        for (uint32_t i = node->in_at[p]; i < node->in_at[p + 1]; i++)
+            if (node->info->in[p].kind == BP_PORT_HOST && node->in[i] != BP_DATA_NONE) return true;
+    return false;
+}
+
+const char *ipu_refuses(const struct ipu_node *n)
+{
+    const struct bp_data_node *node = n->node;
+    const struct ipu_op *op = ipu_op_find(node->op);
+    const char *why = op ? refuses_flags(node->flags) : "an operator that the plugin does not know";
+
+    if (why) return why;
+    if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
+    for (uint32_t i = 0; i < node->n_in && !why; i++) {
+        uint64_t dtypes = op->dtypes | (ipu_op_takes_i64(op, i) ? BP_M(I64) | BP_M(I32) : 0);
+        if (op->op == BP_IPU_OP_where && i == 0) dtypes = BP_M(BOOL);
+        if (ipu_in(n, i)) why = refuses_value(ipu_in(n, i), dtypes);
+    }
+    if (!why) why = refuses_value(ipu_out(n), op->dtypes | BP_M(BOOL));
+    if (!why && op->refuses) why = op->refuses(n);
+    return why;
+}
+
+enum bp_status ipu_claim(void *self, const struct bp_graph_data *graph, struct bp_claim *out)
+{
+    (void)self;
+    for (uint32_t i = 0; i < graph->n_node; i++) {
+        struct ipu_node n = {.graph = graph, .node = ipu_node_at(graph, i), .group = out->group};
+        n.attrs = n.node->attrs;
+        out->reason[i] = ipu_refuses(&n);
+        out->group[i] = !out->reason[i];
+        if (out->group[i]) out->n_group = 1;
+    }
+    return BP_OK;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c: writes a group of nodes as a graph of the shim: inputs, weights with their contents, and
+ * one node for each node. */
+#include "engine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The state while a graph is written. */
+struct writing {
+    struct ipu *self;
+    const struct bp_graph_data *graph;
+    struct ipu_model *model;
+    /* Of each value: its tensor, and its tensor for each conversion of an i64; or BP_IPU_NONE. */
+    int32_t *tensor[IPU_FLOAT + 1];
+};
+
+static const uint32_t shim_types[] = {
+    [BP_F32] = BP_IPU_F32 + 1, [BP_F16] = BP_IPU_F16 + 1, [BP_I32] = BP_IPU_I32 + 1,
+    [BP_BOOL] = BP_IPU_BOOL + 1, [BP_I8] = BP_IPU_I8 + 1, [BP_U8] = BP_IPU_U8 + 1,
+};
+
+static uint32_t shim_type(uint32_t dtype, enum ipu_conversion conversion)
+{
+    if (conversion == IPU_FLOAT) return BP_IPU_F32;
+    if (conversion != IPU_AS_IS) return BP_IPU_I32;
+    return dtype < sizeof shim_types / sizeof *shim_types && shim_types[dtype]
+               ? shim_types[dtype] - 1
+               : BP_IPU_TYPES;
+}
+
+static uint64_t type_bytes(uint32_t type)
+{
+    return type == BP_IPU_F32 || type == BP_IPU_I32 ? 4 : type == BP_IPU_F16 ? 2 : 1;
+}
+
+static uint64_t value_count(const struct bp_data_value *v)
+{
+    uint64_t count = 1;
+
+    for (uint32_t a = 0; a < v->rank; a++) count *= (uint64_t)v->shape[a];
+    return count;
+}
+
+static int32_t tensor_add(struct writing *w, const struct bp_data_value *v,
+                          enum ipu_conversion conversion, enum bp_ipu_kind kind)
+{
+    struct bp_ipu_tensor *t = &w->model->tensor[w->model->graph.n_tensor];
+
+    *t = (struct bp_ipu_tensor){
+        .type = shim_type(v->dtype, conversion), .rank = v->rank, .kind = kind};
+    memcpy(t->shape, v->shape, v->rank * sizeof *v->shape);
+    return (int32_t)w->model->graph.n_tensor++;
+}
+
+/* ---- constants ---- */
+
+static uint64_t constant_place(const struct bp_data_value *v, uint64_t i)
+{
+    int64_t at = v->stride ? 0 : (int64_t)i;
+
+    for (uint32_t a = v->rank; v->stride && a--; i /= (uint64_t)v->shape[a])
+        at += (int64_t)(i % (uint64_t)v->shape[a]) * v->stride[a];
+    return (uint64_t)at;
+}
+
+static int32_t i64_index(int64_t value)
+{
+    return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (int32_t)value;
+}
+
+/* Copies contents, which are valid during compile only; i64 is converted, as by runs. */
+static void constant_copy(char *to, const struct bp_data_value *v, enum ipu_conversion conversion,
+                          uint64_t bytes)
+{
+    uint64_t count = value_count(v);
+
+    if (conversion == IPU_AS_IS && !v->stride) {
+        memcpy(to, v->data, count * bytes);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = constant_place(v, i);
+        if (conversion == IPU_AS_IS)
+            memcpy(to + i * bytes, (const char *)v->data + at * bytes, bytes);
+        else if (conversion == IPU_FLOAT) ((float *)to)[i] = (float)((const int64_t *)v->data)[at];
+        else if (conversion == IPU_WRAP)
+            ((int32_t *)to)[i] = (int32_t)((const int64_t *)v->data)[at];
+        else ((int32_t *)to)[i] = i64_index(((const int64_t *)v->data)[at]);
+    }
+}
+
+static enum bp_status constant_add(struct writing *w, const struct bp_data_value *v,
+                                   enum ipu_conversion conversion, int32_t *out)
+{
+    struct ipu_model *m = w->model;
+    uint64_t bytes = type_bytes(shim_type(v->dtype, conversion)), size = value_count(v) * bytes;
+    char *data = malloc(size);
+
+    if (!data)
+        return bp_fail(w->self->host, BP_ERR_MEMORY, "ipu: no memory for constant %s, %" PRIu64
+                       " bytes", v->name, size);
+    constant_copy(data, v, conversion, bytes);
+    m->constant[m->n_constant++] = data;
+    m->constant_bytes += size;
+    *out = tensor_add(w, v, conversion, BP_IPU_WEIGHT);
+    m->tensor[*out].data = data;
+    return BP_OK;
+}
+
+/* ---- values ---- */
+
+static bool is_input(const struct writing *w, uint32_t number, uint32_t *out_at)
+{
+    for (uint32_t i = 0; i < w->graph->n_in; i++)
+        if (w->graph->in[i] == number) {
+            *out_at = i;
+            return true;
+        }
+    return false;
+}
+
+/* Finds the tensor of a value that a node or an output reads, and adds it if it is the first time. */
+static enum bp_status tensor_find(struct writing *w, uint32_t number,
+                                  enum ipu_conversion conversion, int32_t *out)
+{
+    const struct bp_data_value *v = ipu_value(w->graph, number);
+    struct ipu_model *m = w->model;
+    int32_t *known = &w->tensor[conversion][number];
+    uint32_t at;
+
+    if (*known == BP_IPU_NONE && v->flags & BP_DATA_FROZEN) {
+        TRY(constant_add(w, v, conversion, known));
+    } else if (*known == BP_IPU_NONE && is_input(w, number, &at)) {
+        m->input[m->graph.n_in] = (struct ipu_input){at, conversion, value_count(v)};
+        *known = tensor_add(w, v, conversion, v->flags & BP_DATA_STATE ? BP_IPU_KEPT : BP_IPU_INPUT);
+        m->in[m->graph.n_in++] = *known;
+    }
+    if (*known == BP_IPU_NONE)
+        return bp_fail(w->self->host, BP_ERR_UNSUPPORTED, "ipu: no node makes %s", v->name);
+    *out = *known;
+    return BP_OK;
+}
+
+static enum ipu_conversion conversion_of(const struct ipu_op *op, const struct ipu_node *n,
+                                         uint32_t i)
+{
+    if (ipu_in(n, i)->dtype != BP_I64) return IPU_AS_IS;
+    if (op->op != BP_IPU_OP_cast) return IPU_INDEX;
+    return ipu_out(n)->dtype == BP_F32 ? IPU_FLOAT : IPU_WRAP;
+}
+
+/* ---- nodes ---- */
+
+static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
+{
+    const struct ipu_op *op = ipu_op_find(n->node->op);
+    struct ipu_model *m = w->model;
+    struct bp_ipu_node *to = &m->node[m->graph.n_node];
+    int32_t *in = m->operand + m->n_operand;
+
+    *to = (struct bp_ipu_node){
+        .op = op->op, .n_in = n->node->n_in, .in = in, .name = n->node->name};
+    for (uint32_t i = 0; i < n->node->n_in; i++) {
+        in[i] = BP_IPU_NONE;
+        if (ipu_in(n, i)) TRY(tensor_find(w, n->node->in[i], conversion_of(op, n, i), &in[i]));
+    }
+    m->n_operand += n->node->n_in;
+    if (op->numbers) op->numbers(n, to);
+    to->n_number = BP_IPU_NUMBERS;
+    to->out = tensor_add(w, ipu_out(n), IPU_AS_IS, BP_IPU_RESULT);
+    w->tensor[IPU_AS_IS][n->node->out[0]] = to->out;
+    m->graph.n_node++;
+    return BP_OK;
+}
+
+static enum bp_status write_nodes(struct writing *w)
+{
+    for (uint32_t i = 0; i < w->graph->n_node; i++) {
+        struct ipu_node n = {
+            .graph = w->graph, .node = ipu_node_at(w->graph, i), .model = w->model};
+        const char *why;
+        n.attrs = n.node->attrs;
+        why = ipu_refuses(&n);
+        if (why)
+            return bp_fail(w->self->host, BP_ERR_UNSUPPORTED, "ipu: %s: %s", n.node->name, why);
+        TRY(node_add(w, &n));
+    }
+    for (uint32_t i = 0; i < w->graph->n_out; i++)
+        TRY(tensor_find(w, w->graph->out[i], IPU_AS_IS, &w->model->out[w->model->graph.n_out++]));
+    return BP_OK;
+}
+
+static bool model_allocate(struct ipu_model *m, const struct bp_graph_data *graph)
+{
+    size_t operands = 1, values = graph->n_value * (IPU_FLOAT + 1) + 1;
+
+    for (uint32_t i = 0; i < graph->n_node; i++) operands += ipu_node_at(graph, i)->n_in;
+    m->tensor = calloc(values, sizeof *m->tensor);
+    m->node = calloc(graph->n_node + 1, sizeof *m->node);
+    m->operand = calloc(operands, sizeof *m->operand);
+    m->in = calloc(values, sizeof *m->in);
+    m->out = calloc(graph->n_out + 1, sizeof *m->out);
+    m->input = calloc(values, sizeof *m->input);
+    m->constant = calloc(values, sizeof *m->constant);
+    return m->tensor && m->node && m->operand && m->in && m->out && m->input && m->constant;
+}
+
+enum bp_status ipu_model_init(struct ipu *self, const struct bp_graph_data *graph, bool fast,
+                              struct ipu_model *model)
+{
+    size_t values = graph->n_value + 1;
+    struct writing w = {.self = self, .graph = graph, .model = model};
+    int32_t *tensors = malloc((IPU_FLOAT + 1) * values * sizeof *tensors);
+    enum bp_status status;
+
+    *model = (struct ipu_model){.host = self->host, .graph = {.size = sizeof model->graph}};
+    if (!tensors || !model_allocate(model, graph)) {
+        free(tensors);
+        return bp_fail(self->host, BP_ERR_MEMORY, "ipu: no memory for %zu values", values);
+    }
+    for (size_t i = 0; i < (IPU_FLOAT + 1) * values; i++) tensors[i] = BP_IPU_NONE;
+    for (uint32_t i = 0; i <= IPU_FLOAT; i++) w.tensor[i] = tensors + i * values;
+    status = write_nodes(&w);
+    free(tensors);
+    model->graph.tensor = model->tensor;
+    model->graph.node = model->node;
+    model->graph.in = model->in;
+    model->graph.out = model->out;
+    model->graph.fast = fast;
+    return status;
+}
+
+void ipu_model_finish(struct ipu_model *m)
+{
+    for (uint32_t i = 0; i < m->n_constant; i++) free(m->constant[i]);
+    free(m->tensor);
+    free(m->node);
+    free(m->operand);
+    free(m->in);
+    free(m->out);
+    free(m->input);
+    free(m->constant);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops_image.c: writes the numbers of nodes on images: convolutions, pools and norms of channels. */
+#include "ops.h"
+
+#include <backplane/attrs.h>
+#include <string.h>
+
+static uint32_t field_axes(const struct ipu_node *n)
+{
+    return ipu_in(n, 0)->rank - 2;
+}
+
+/* A filter of an axis that is larger than the padded field has no place. */
+const char *ipu_refuses_conv(const struct ipu_node *n)
+{
+    return ipu_in(n, 0)->rank > 5 ? "more than 3 spatial axes" : NULL;
+}
+
+void ipu_numbers_conv(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_conv_attrs *a = n->attrs;
+
+    to->number[0] = a->groups;
+    to->number[1] = field_axes(n);
+    for (uint32_t k = 0; k < field_axes(n); k++) {
+        int64_t *number = to->number + 2 + 4 * k;
+        number[0] = a->stride[k];
+        number[1] = a->dilation[k];
+        number[2] = a->pad[k];
+        number[3] = a->pad[k + 3];
+    }
+}
+
+void ipu_numbers_conv_transpose(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_conv_transpose_attrs *a = n->attrs;
+    uint32_t axes = field_axes(n);
+
+    to->number[0] = a->groups;
+    to->number[1] = axes;
+    for (uint32_t k = 0; k < axes; k++) {
+        int64_t *number = to->number + 2 + 4 * k;
+        number[0] = a->stride[k];
+        number[1] = a->dilation[k];
+        number[2] = a->pad[k];
+        number[3] = a->pad[k + 3];
+        to->number[2 + 4 * axes + k] = a->output_padding[k];
+    }
+}
+
+/* The attributes of max_pool are the first ones of avg_pool. */
+static bool is_average(const struct ipu_node *n)
+{
+    return !strcmp(n->node->op, "avg_pool");
+}
+
+/* The padding behind an axis with which the last window is a whole one; below 0: the last places
+ * of the field are in no window. */
+static int64_t whole_end(const struct ipu_node *n, uint32_t axis)
+{
+    const struct bp_max_pool_attrs *a = n->attrs;
+
+    return (ipu_out(n)->shape[axis + 2] - 1) * a->stride[axis] + a->window[axis] -
+           ipu_in(n, 0)->shape[axis + 2] - a->pad[axis];
+}
+
+const char *ipu_refuses_pool(const struct ipu_node *n)
+{
+    const struct bp_max_pool_attrs *a = n->attrs;
+    const struct bp_avg_pool_attrs *average = is_average(n) ? n->attrs : NULL;
+
+    if (a->adaptive) return "windows of different extents";
+    for (uint32_t i = 0; i < field_axes(n); i++) {
+        if (a->dilation[i] != 1) return "a window with gaps";
+        if (average && (average->include_pad || average->divisor != 0) &&
+            whole_end(n, i) > a->pad[i + 3])
+            return "a mean that counts a part of the padding";
+    }
+    return NULL;
+}
+
+static void pool_numbers(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_max_pool_attrs *a = n->attrs;
+
+    to->number[0] = field_axes(n);
+    for (uint32_t k = 0; k < field_axes(n); k++) {
+        int64_t *number = to->number + 1 + 4 * k, end = whole_end(n, k);
+        number[0] = a->window[k];
+        number[1] = a->stride[k];
+        number[2] = a->pad[k];
+        number[3] = end > a->pad[k + 3] ? end : a->pad[k + 3];
+    }
+}
+
+void ipu_numbers_max_pool(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    pool_numbers(n, to);
+}
+
+void ipu_numbers_avg_pool(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_avg_pool_attrs *a = n->attrs;
+
+    pool_numbers(n, to);
+    if (a->divisor != 0) {
+        to->real[0] = a->divisor;
+    } else if (a->include_pad) {
+        to->real[0] = 1;
+        for (uint32_t k = 0; k < field_axes(n); k++) to->real[0] *= (double)a->window[k];
+    }
+}
+
+/* The mean over the spatial axes; the shape of the result says whether they stay. */
+void ipu_numbers_global_pool(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    to->number[0] = field_axes(n);
+    for (uint32_t k = 0; k < field_axes(n); k++) to->number[k + 1] = k + 2;
+}
+
+const char *ipu_refuses_norm(const struct ipu_node *n)
+{
+    for (uint32_t i = 1; i < n->node->n_out; i++)
+        if (n->node->out[i] != BP_DATA_NONE) return "the statistics are results too";
+    return ipu_in(n, 0)->rank < 2 ? "a tensor without channels" : NULL;
+}
+
+void ipu_numbers_batch_norm(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    to->real[0] = ((const struct bp_batch_norm_attrs *)n->attrs)->epsilon;
+}
+
+void ipu_numbers_group_norm(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_group_norm_attrs *a = n->attrs;
+
+    to->number[0] = a->groups;
+    to->real[0] = a->epsilon;
+}
+
+void ipu_numbers_lrn(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_lrn_attrs *a = n->attrs;
+
+    to->number[0] = a->window;
+    to->real[0] = a->alpha;
+    to->real[1] = a->beta;
+    to->real[2] = a->bias;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lower_move.cc: writes operators that move elements. Most of them only name elements of variables
+ * again, and copy nothing: an output of the graph is copied when it is read. */
+#include "internal.hpp"
+
+#include <popops/Cast.hpp>
+#include <popops/ElementWise.hpp>
+#include <popops/Gather.hpp>
+#include <popops/Reduce.hpp>
+
+#include <algorithm>
+
+using poplar::Tensor;
+using binary = popops::expr::BinaryOpType;
+
+Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape);
+Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape)
+{
+    std::vector<std::size_t> front(shape.size() - x.rank(), 1);
+    Tensor y;
+
+    front.insert(front.end(), x.shape().begin(), x.shape().end());
+    y = x.reshape(front);
+    for (unsigned i = 0; i < shape.size(); i++)
+        if (front[i] != shape[i]) y = y.broadcast((unsigned)shape[i], i);
+    return y;
+}
+
+Tensor lower_reshape(const lowered &n)
+{
+    return n.in(0).reshape(n.shape());
+}
+
+Tensor lower_expand(const lowered &n)
+{
+    return expanded(n.in(0), n.shape());
+}
+
+Tensor lower_transpose(const lowered &n)
+{
+    std::vector<unsigned> order;
+
+    for (uint32_t i = 0; i < n.in(0).rank(); i++) order.push_back((unsigned)n.number(i));
+    return n.in(0).dimShuffle(order);
+}
+
+Tensor lower_slice(const lowered &n)
+{
+    Tensor y = n.in(0);
+
+    for (unsigned i = 0; i < n.in(0).rank(); i++) {
+        y = y.slice((std::size_t)n.number(3 * i), (std::size_t)n.number(3 * i + 1), i);
+        if (n.number(3 * i + 2) != 1) y = y.subSample((unsigned)n.number(3 * i + 2), i);
+    }
+    return y;
+}
+
+Tensor lower_concat(const lowered &n)
+{
+    std::vector<Tensor> parts;
+
+    for (uint32_t i = 0; i < n.node.n_in; i++) parts.push_back(n.in(i));
+    return poplar::concat(parts, (unsigned)n.number(0));
+}
+
+/* An index below zero counts from the end. One beyond the axis sets the fault, and takes place 0. */
+Tensor lower_gather(const lowered &n)
+{
+    const Tensor &x = n.in(0);
+    lowering &l = n.l;
+    Tensor index = n.in(1), below, bad, at;
+    unsigned axis = (unsigned)n.number(0);
+    double extent = (double)x.dim(axis);
+    std::vector<std::size_t> dims;
+
+    at = index;
+    if (!n.number(1)) {
+        below = popops::map(l.graph, binary::LESS_THAN, index, number_like(l, index, 0), l.program);
+        at = select(l, below, add(l, index, number_like(l, index, extent)), index);
+    }
+    bad = popops::map(
+        l.graph, binary::LOGICAL_OR,
+        popops::map(l.graph, binary::LESS_THAN, at, number_like(l, at, 0), l.program),
+        popops::map(l.graph, binary::GREATER_THAN_EQUAL, at, number_like(l, at, extent), l.program),
+        l.program);
+    at = select(l, bad, number_like(l, at, 0), at);
+    for (unsigned i = 0; i < bad.rank(); i++) dims.push_back(i);
+    if (!dims.empty())
+        bad = popops::reduce(l.graph, bad, dims, popops::Operation::LOGICAL_OR, l.program);
+    l.faults.push_back(bad);
+    at = popops::cast(l.graph, at, poplar::UNSIGNED_INT, l.program);
+    return popops::gather(l.graph, x, at, axis, l.program, popops::GatherParams(), n.node.name);
+}
+
+Tensor lower_pad(const lowered &n)
+{
+    Tensor y = n.in(0);
+
+    for (unsigned i = 0; i < n.in(0).rank(); i++) {
+        std::vector<Tensor> parts;
+        for (unsigned side = 0; side < 2; side++) {
+            std::vector<std::size_t> shape(y.rank(), 1);
+            Tensor c = number_like(n.l, y, n.real(0)).reshape(shape);
+            shape = y.shape();
+            shape[i] = (std::size_t)n.number(2 * i + side);
+            if (side == 1) parts.push_back(y);
+            if (shape[i]) parts.push_back(expanded(c, shape));
+        }
+        if (parts.size() > 1) y = poplar::concat(parts, i);
+    }
+    return y;
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shim.cc: implements devices, programs and runs of shim.h. Each function of the interface catches
+ * what Poplar throws. Program 0 of an executable copies the inputs, computes, and copies the
+ * outputs; each input that stays on the device, and each weight, has a program that copies it. */
+#include "internal.hpp"
+
+#include <poplar/IPUModel.hpp>
+#include <poplar/exceptions.hpp>
+#include <poputil/TileMapping.hpp>
+
+#include <functional>
+#include <mutex>
+#include <new>
+#include <sstream>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+/* One device. The lock is held while a program is loaded or runs. */
+struct ipu_device {
+    poplar::Device poplar;
+    std::mutex lock;
+    bool attached = false;
+    bp_ipu_program *loaded = nullptr;
+};
+
+struct cancelled {};
+struct in_use {};
+struct stale {};
+
+thread_local std::string last_error;
+
+/* What a program copies by itself: an input, a weight or an output. */
+struct stream {
+    std::string handle;
+    uint32_t tensor;  /* number in the graph */
+    unsigned program; /* copies it alone; 0: program 0 does */
+    std::size_t bytes;
+};
+
+} // namespace
+
+struct bp_ipu {
+    uint32_t target;
+    std::vector<std::unique_ptr<ipu_device>> devices;
+};
+
+struct bp_ipu_program {
+    ipu_device *device;
+    std::shared_ptr<const poplar::Executable> executable; /* without options that a load needs */
+    std::unique_ptr<poplar::Engine> engine;
+    std::vector<stream> in, weight, out;
+    std::vector<const void *> data;     /* of each weight */
+    std::vector<uint64_t> version;      /* of each input: that on the device; 0: unknown */
+    bool has_fault;                     /* the executable has a stream for index faults */
+    unsigned char fault;
+};
+
+namespace {
+
+int failed(int code, const char *text)
+{
+    last_error = text;
+    for (char &c : last_error)
+        if (c == '\n' || c == '\r') c = ' ';
+    return code;
+}
+
+/* Runs the body of a function of the interface. */
+int guarded(const std::function<void()> &body)
+{
+    try {
+        body();
+        return BP_IPU_OK;
+    } catch (const cancelled &) {
+        return failed(BP_IPU_CANCELLED, "cancelled");
+    } catch (const in_use &) {
+        return failed(BP_IPU_IN_USE, "another process is attached to the device");
+    } catch (const stale &) {
+        return failed(BP_IPU_STALE, "the saved bytes are no executable of this graph");
+    } catch (const unsupported &e) {
+        return failed(BP_IPU_UNSUPPORTED, e.what());
+    } catch (const poplar::graph_memory_allocation_error &e) {
+        return failed(BP_IPU_MEMORY, e.what());
+    } catch (const poplar::unrecoverable_runtime_error &e) {
+        return failed(BP_IPU_LOST, e.what());
+    } catch (const std::bad_alloc &) {
+        return failed(BP_IPU_NO_HOST, "no memory of the host");
+    } catch (const std::exception &e) {
+        return failed(BP_IPU_FAILED, e.what());
+    } catch (...) {
+        return failed(BP_IPU_FAILED, "an exception of an unknown type");
+    }
+}
+
+std::size_t tensor_count(const bp_ipu_tensor &t)
+{
+    std::size_t n = 1;
+
+    for (std::size_t extent : shape_of(t)) n *= extent;
+    return n;
+}
+
+void check_graph(const bp_ipu_graph &graph)
+{
+    auto is_tensor = [&](int32_t number) { return number >= 0 && (uint32_t)number < graph.n_tensor; };
+    bool good = graph.size >= sizeof graph;
+
+    for (uint32_t i = 0; good && i < graph.n_tensor; i++)
+        good = graph.tensor[i].type < BP_IPU_TYPES && graph.tensor[i].rank <= BP_IPU_RANK &&
+               (graph.tensor[i].kind != BP_IPU_WEIGHT || graph.tensor[i].data);
+    for (uint32_t i = 0; good && i < graph.n_node; i++) {
+        good = is_tensor(graph.node[i].out);
+        for (uint32_t k = 0; good && k < graph.node[i].n_in; k++)
+            good = graph.node[i].in[k] == BP_IPU_NONE || is_tensor(graph.node[i].in[k]);
+    }
+    for (uint32_t i = 0; good && i < graph.n_in; i++) good = is_tensor(graph.in[i]);
+    for (uint32_t i = 0; good && i < graph.n_out; i++) good = is_tensor(graph.out[i]);
+    if (!good) throw unsupported("the graph contradicts itself");
+}
+
+/* Names the streams of a program: which there are follows from the graph alone. */
+void name_streams(const bp_ipu_graph &graph, bp_ipu_program &p)
+{
+    unsigned next = 1;
+    auto make = [&](const char *kind, uint32_t i, uint32_t tensor, bool alone) {
+        const bp_ipu_tensor &t = graph.tensor[tensor];
+        return stream{kind + std::to_string(i), tensor, alone ? next++ : 0,
+                      tensor_count(t) * type_bytes(t.type)};
+    };
+
+    for (uint32_t i = 0; i < graph.n_in; i++) {
+        uint32_t t = (uint32_t)graph.in[i];
+        p.in.push_back(make("in", i, t, graph.tensor[t].kind == BP_IPU_KEPT));
+    }
+    for (uint32_t t = 0; t < graph.n_tensor; t++)
+        if (graph.tensor[t].kind == BP_IPU_WEIGHT) {
+            p.weight.push_back(make("weight", t, t, true));
+            p.data.push_back(graph.tensor[t].data);
+        }
+    for (uint32_t i = 0; i < graph.n_out; i++)
+        p.out.push_back(make("out", i, (uint32_t)graph.out[i], false));
+    p.version.assign(graph.n_in, 0);
+    p.has_fault = false;
+    for (uint32_t i = 0; i < graph.n_node; i++) p.has_fault |= graph.node[i].op == BP_IPU_OP_gather;
+}
+
+/* A variable that a stream of the host fills, in the program with the stream's number. */
+void write_source(lowering &l, const stream &s, std::vector<poplar::program::Sequence> &programs)
+{
+    const bp_ipu_tensor &t = l.from.tensor[s.tensor];
+    poplar::Type type = type_of(t.type);
+    poplar::Tensor variable = l.graph.addVariable(type, shape_of(t), s.handle);
+    poplar::DataStream from = l.graph.addHostToDeviceFIFO(s.handle, type, tensor_count(t));
+
+    poputil::mapTensorLinearly(l.graph, variable);
+    programs[s.program].add(poplar::program::Copy(from, variable));
+    l.tensor[s.tensor] = variable;
+}
+
+/* Elements that variables hold in another order, or twice, are copied before the host reads them. */
+void write_output(lowering &l, const stream &s)
+{
+    const bp_ipu_tensor &t = l.from.tensor[s.tensor];
+    poplar::Type type = type_of(t.type);
+    poplar::Tensor copy = l.graph.addVariable(type, shape_of(t), s.handle);
+    poplar::DataStream to = l.graph.addDeviceToHostFIFO(s.handle, type, tensor_count(t));
+
+    if (!l.tensor[s.tensor].valid()) throw unsupported("an output that no node makes");
+    poputil::mapTensorLinearly(l.graph, copy);
+    l.program.add(poplar::program::Copy(l.tensor[s.tensor], copy));
+    l.program.add(poplar::program::Copy(copy, to));
+}
+
+void report(const bp_ipu_graph &graph, double done)
+{
+    if (graph.progress && graph.progress(graph.ctx, done)) throw cancelled();
+}
+
+/* Poplar's progress function must not throw: it only notes that the end was asked for. */
+poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &from, bp_ipu_program &p)
+{
+    poplar::Graph graph(target);
+    std::vector<poplar::program::Sequence> programs(1 + p.in.size() + p.weight.size());
+    lowering l(from, graph, programs[0]);
+    bool ended = false;
+
+    lower_begin(graph);
+    for (const stream &s : p.in) write_source(l, s, programs);
+    for (const stream &s : p.weight) write_source(l, s, programs);
+    for (uint32_t i = 0; i < from.n_node; i++) {
+        if (i % 16 == 0) report(from, 0.2 * i / from.n_node);
+        lower_node(l, from.node[i]);
+    }
+    for (const stream &s : p.out) write_output(l, s);
+    if (p.has_fault) {
+        poplar::Tensor fault = lower_fault(l);
+        programs[0].add(poplar::program::Copy(fault, graph.addDeviceToHostFIFO("fault", poplar::BOOL, 1)));
+    }
+    report(from, 0.2);
+    std::vector<poplar::program::Program> all(programs.begin(), programs.end());
+    poplar::Executable executable = poplar::compileGraph(graph, all, {}, [&](int done, int of) {
+        if (from.progress && from.progress(from.ctx, 0.2 + 0.8 * done / (of ? of : 1))) ended = true;
+    });
+    if (ended) throw cancelled();
+    return executable;
+}
+
+/* Attaches to the device; the lock is held. */
+void device_attach(ipu_device &d)
+{
+    if (d.attached) return;
+    if (!d.poplar.attach()) throw in_use();
+    d.attached = true;
+}
+
+/* Makes the program the one that the device has; the lock is held. */
+void program_load(bp_ipu_program &p)
+{
+    ipu_device &d = *p.device;
+
+    device_attach(d);
+    if (d.loaded) d.loaded->version.assign(d.loaded->version.size(), 0);
+    d.loaded = nullptr;
+    if (!p.engine) p.engine = std::make_unique<poplar::Engine>(*p.executable);
+    p.engine->load(d.poplar);
+    if (p.has_fault) p.engine->connectStream("fault", &p.fault, &p.fault + 1);
+    for (std::size_t i = 0; i < p.weight.size(); i++) {
+        char *data = (char *)const_cast<void *>(p.data[i]);
+        p.engine->connectStream(p.weight[i].handle, data, data + p.weight[i].bytes);
+        p.engine->run(p.weight[i].program);
+    }
+    d.loaded = &p;
+}
+
+void program_run(bp_ipu_program &p, bp_ipu_launch &run)
+{
+    std::lock_guard<std::mutex> guard(p.device->lock);
+
+    if (run.n_in != p.in.size() || run.n_out != p.out.size()) throw unsupported("another number of pointers");
+    run.out_loaded = p.device->loaded != &p;
+    if (run.out_loaded) program_load(p);
+    for (std::size_t i = 0; i < p.in.size(); i++) {
+        uint64_t version = run.version ? run.version[i] : 0;
+        char *data = (char *)const_cast<void *>(run.in[i]);
+        if (p.in[i].program && version && version == p.version[i]) continue;
+        p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
+        if (!p.in[i].program) continue;
+        p.version[i] = 0;
+        p.engine->run(p.in[i].program);
+        p.version[i] = version;
+    }
+    for (std::size_t i = 0; i < p.out.size(); i++)
+        p.engine->connectStream(p.out[i].handle, run.out[i], (char *)run.out[i] + p.out[i].bytes);
+    p.fault = 0;
+    p.engine->run(0);
+    run.out_fault = p.fault;
+}
+
+poplar::Device device_of(uint32_t target)
+{
+    if (target == BP_IPU_CPU) return poplar::Device::createCPUDevice();
+    return poplar::IPUModel("ipu2").createDevice();
+}
+
+std::unique_ptr<bp_ipu_program> program_begin(bp_ipu &ipu, uint32_t number, const bp_ipu_graph &graph)
+{
+    auto p = std::make_unique<bp_ipu_program>();
+
+    check_graph(graph);
+    p->device = ipu.devices.at(number).get();
+    name_streams(graph, *p);
+    return p;
+}
+
+} // namespace
+
+poplar::Type type_of(uint32_t type)
+{
+    const poplar::Type types[] = {poplar::FLOAT, poplar::HALF,        poplar::INT,
+                                  poplar::BOOL,  poplar::SIGNED_CHAR, poplar::UNSIGNED_CHAR};
+
+    return types[type];
+}
+
+std::size_t type_bytes(uint32_t type)
+{
+    static const std::size_t bytes[] = {4, 2, 4, 1, 1, 1};
+
+    return bytes[type];
+}
+
+std::vector<std::size_t> shape_of(const bp_ipu_tensor &t)
+{
+    return std::vector<std::size_t>(t.shape, t.shape + t.rank);
+}
+
+EXPORT uint32_t bp_ipu_version(void)
+{
+    return BP_IPU_SHIM_VERSION;
+}
+
+EXPORT const char *bp_ipu_error(void)
+{
+    return last_error.c_str();
+}
+
+EXPORT int bp_ipu_open(uint32_t target, bp_ipu **out)
+{
+    return guarded([&] {
+        auto ipu = std::make_unique<bp_ipu>();
+        std::vector<poplar::Device> found;
+        ipu->target = target;
+        if (target == BP_IPU_HARDWARE)
+            found = poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU, 1);
+        else found.push_back(device_of(target));
+        for (poplar::Device &d : found) {
+            ipu->devices.push_back(std::make_unique<ipu_device>());
+            ipu->devices.back()->poplar = std::move(d);
+        }
+        *out = ipu.release();
+    });
+}
+
+EXPORT void bp_ipu_close(bp_ipu *ipu)
+{
+    guarded([&] {
+        for (auto &d : ipu->devices)
+            if (d->attached) d->poplar.detach();
+    });
+    delete ipu;
+}
+
+EXPORT uint32_t bp_ipu_device_count(const bp_ipu *ipu)
+{
+    return (uint32_t)ipu->devices.size();
+}
+
+EXPORT int bp_ipu_device_info(const bp_ipu *ipu, uint32_t number, bp_ipu_facts *out)
+{
+    return guarded([&] {
+        static const char *const names[] = {"IPU ", "IPUModel ", "Poplar's cpu target "};
+        const poplar::Device &d = ipu->devices.at(number)->poplar;
+        const poplar::Target &target = d.getTarget();
+        std::string name = names[ipu->target] + std::to_string(d.getId()) + ", " +
+                           std::to_string(target.getNumTiles()) + " tiles";
+        bp_ipu_facts info = {};
+        info.size = out->size;
+        info.id = d.getId();
+        info.tiles = target.getNumTiles();
+        info.bytes_per_tile = ipu->target == BP_IPU_CPU ? 0 : target.getBytesPerTile();
+        name.copy(info.name, sizeof info.name - 1);
+        *out = info;
+    });
+}
+
+EXPORT int bp_ipu_compile(bp_ipu *ipu, uint32_t number, const bp_ipu_graph *graph, bp_ipu_program **out)
+{
+    return guarded([&] {
+        auto p = program_begin(*ipu, number, *graph);
+        p->executable = std::make_shared<poplar::Executable>(compile(p->device->poplar.getTarget(), *graph, *p));
+        *out = p.release();
+    });
+}
+
+EXPORT int bp_ipu_restore(bp_ipu *ipu, uint32_t number, const bp_ipu_graph *graph, const void *data,
+                          uint64_t size, bp_ipu_program **out)
+{
+    return guarded([&] {
+        auto p = program_begin(*ipu, number, *graph);
+        std::istringstream in(std::string((const char *)data, size));
+        try {
+            p->executable = std::make_shared<poplar::Executable>(poplar::Executable::deserialize(in));
+        } catch (const std::bad_alloc &) {
+            throw;
+        } catch (const std::exception &) {
+            throw stale();
+        }
+        *out = p.release();
+    });
+}
+
+EXPORT int bp_ipu_share(bp_ipu_program *program, const bp_ipu_graph *graph, bp_ipu_program **out)
+{
+    return guarded([&] {
+        auto p = std::make_unique<bp_ipu_program>();
+        check_graph(*graph);
+        p->device = program->device;
+        name_streams(*graph, *p);
+        if (p->weight.size() != program->weight.size() || p->in.size() != program->in.size()) throw stale();
+        p->executable = program->executable;
+        *out = p.release();
+    });
+}
+
+EXPORT int bp_ipu_save(bp_ipu_program *program, void *ctx,
+                       int (*write)(void *ctx, const void *data, uint64_t size), int *out_write)
+{
+    int code = guarded([&] {
+        std::ostringstream bytes;
+        program->executable->serialize(bytes);
+        const std::string all = bytes.str();
+        *out_write = write(ctx, all.data(), all.size());
+        if (*out_write) throw std::runtime_error("the caller could not write");
+    });
+
+    return code;
+}
+
+EXPORT void bp_ipu_destroy(bp_ipu_program *program)
+{
+    guarded([&] {
+        std::lock_guard<std::mutex> guard(program->device->lock);
+        if (program->device->loaded == program) program->device->loaded = nullptr;
+        program->engine.reset();
+    });
+    delete program;
+}
+
+EXPORT int bp_ipu_run(bp_ipu_program *program, bp_ipu_launch *run)
+{
+    return guarded([&] { program_run(*program, *run); });
+}
