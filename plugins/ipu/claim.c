@@ -12,7 +12,8 @@ static const char *refuses_flags(uint32_t flags)
     return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
 }
 
-static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes)
+static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes,
+                                 bool may_be_empty)
 {
     if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
         return "a dtype that PopLibs does not compute";
@@ -20,7 +21,8 @@ static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes)
     if (v->layout) return "a layout of its own";
     if (v->flags & BP_DATA_SHAPE_ONLY) return "a value without contents";
     for (uint32_t a = 0; a < v->rank; a++)
-        if (v->shape[a] <= 0) return "an empty tensor, or an extent that is not known";
+        if (v->shape[a] < 0 || (!v->shape[a] && !may_be_empty))
+            return "an empty tensor, or an extent that is not known";
     return NULL;
 }
 
@@ -38,15 +40,18 @@ const char *ipu_refuses(const struct ipu_node *n)
     const struct bp_data_node *node = n->node;
     const struct ipu_op *op = ipu_op_find(node->op);
     const char *why = op ? refuses_flags(node->flags) : "an operator that the plugin does not know";
+    bool may_be_empty;
+    double value;
 
     if (why) return why;
+    may_be_empty = op->op == BP_IPU_OP_concat || ipu_op_of_nothing(n, &value);
     if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
     for (uint32_t i = 0; i < node->n_in && !why; i++) {
         uint64_t dtypes = op->dtypes | (ipu_op_takes_i64(op, i) ? BP_M(I64) | BP_M(I32) : 0);
         if (op->op == BP_IPU_OP_where && i == 0) dtypes = BP_M(BOOL);
-        if (ipu_in(n, i)) why = refuses_value(ipu_in(n, i), dtypes);
+        if (ipu_in(n, i)) why = refuses_value(ipu_in(n, i), dtypes, may_be_empty);
     }
-    if (!why) why = refuses_value(ipu_out(n), op->dtypes | BP_M(BOOL));
+    if (!why) why = refuses_value(ipu_out(n), op->dtypes | BP_M(BOOL), false);
     if (!why && op->refuses) why = op->refuses(n);
     return why;
 }

@@ -153,6 +153,13 @@ static enum ipu_conversion conversion_of(const struct ipu_op *op, const struct i
 
 /* ---- nodes ---- */
 
+static bool has_empty(const struct ipu_node *n)
+{
+    for (uint32_t i = 0; i < n->node->n_in; i++)
+        if (ipu_in(n, i) && ipu_is_empty(ipu_in(n, i))) return true;
+    return false;
+}
+
 static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
 {
     const struct ipu_op *op = ipu_op_find(n->node->op);
@@ -160,14 +167,20 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
     struct bp_ipu_node *to = &m->node[m->graph.n_node];
     int32_t *in = m->operand + m->n_operand;
 
-    *to = (struct bp_ipu_node){
-        .op = op->op, .n_in = n->node->n_in, .in = in, .name = n->node->name};
-    for (uint32_t i = 0; i < n->node->n_in; i++) {
-        in[i] = BP_IPU_NONE;
-        if (ipu_in(n, i)) TRY(tensor_find(w, n->node->in[i], conversion_of(op, n, i), &in[i]));
+    *to = (struct bp_ipu_node){.op = op->op, .in = in, .name = n->node->name};
+    if (has_empty(n) && ipu_op_of_nothing(n, &to->real[0])) {
+        to->op = BP_IPU_OP_fill;
+    } else {
+        for (uint32_t i = 0; i < n->node->n_in; i++) {
+            if (ipu_in(n, i) && ipu_is_empty(ipu_in(n, i))) continue; /* a part of concat */
+            in[to->n_in] = BP_IPU_NONE;
+            if (ipu_in(n, i))
+                TRY(tensor_find(w, n->node->in[i], conversion_of(op, n, i), &in[to->n_in]));
+            to->n_in++;
+        }
+        if (op->numbers) op->numbers(n, to);
     }
-    m->n_operand += n->node->n_in;
-    if (op->numbers) op->numbers(n, to);
+    m->n_operand += to->n_in;
     to->n_number = BP_IPU_NUMBERS;
     to->out = tensor_add(w, ipu_out(n), IPU_AS_IS, BP_IPU_RESULT);
     w->tensor[IPU_AS_IS][n->node->out[0]] = to->out;

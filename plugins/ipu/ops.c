@@ -4,6 +4,7 @@
 #include "ops.h"
 
 #include <backplane/attrs.h>
+#include <math.h>
 #include <string.h>
 
 /* In place of a function in ops.def. */
@@ -13,7 +14,7 @@
 /* clang-format off */
 const struct ipu_op ipu_ops[] = {
 #define ROW(op, dtypes, to, refuses, numbers) \
-    {{BP_OPROW(op), .types = {dtypes}}, BP_IPU_OP_##to, dtypes, ipu_refuses_##refuses, ipu_numbers_##numbers},
+    {{BP_OPROW(op), .types = {dtypes, (dtypes) | BP_M(BOOL)}}, BP_IPU_OP_##to, dtypes, ipu_refuses_##refuses, ipu_numbers_##numbers},
 #include "ops.def"
 };
 /* clang-format on */
@@ -33,11 +34,9 @@ bool ipu_op_takes_i64(const struct ipu_op *op, uint32_t i)
 
 /* ---- elementwise ---- */
 
-const char *ipu_refuses_gelu(const struct ipu_node *n)
+void ipu_numbers_gelu(const struct ipu_node *n, struct bp_ipu_node *to)
 {
-    const struct bp_gelu_attrs *a = n->attrs;
-
-    return a->approximate ? NULL : "PopLibs has no erf";
+    to->number[0] = ((const struct bp_gelu_attrs *)n->attrs)->approximate;
 }
 
 void ipu_numbers_leaky_relu(const struct ipu_node *n, struct bp_ipu_node *to)
@@ -165,12 +164,14 @@ void ipu_numbers_concat(const struct ipu_node *n, struct bp_ipu_node *to)
 const char *ipu_refuses_pad(const struct ipu_node *n)
 {
     const struct bp_pad_attrs *a = n->attrs;
+    const struct bp_data_value *x = ipu_in(n, 0);
 
     if (a->mode) return "a border that repeats elements";
-    for (int64_t i = 0; i < a->before.n; i++)
-        if (a->before.at[i] < 0) return "elements are taken away";
-    for (int64_t i = 0; i < a->after.n; i++)
-        if (a->after.at[i] < 0) return "elements are taken away";
+    for (int64_t i = 0; i < x->rank; i++) {
+        int64_t before = i < a->before.n && a->before.at[i] < 0 ? -a->before.at[i] : 0;
+        int64_t after = i < a->after.n && a->after.at[i] < 0 ? -a->after.at[i] : 0;
+        if (before + after && before + after >= x->shape[i]) return "nothing of x is left";
+    }
     return NULL;
 }
 
@@ -199,18 +200,13 @@ void ipu_numbers_gather(const struct ipu_node *n, struct bp_ipu_node *to)
     to->number[0] = ipu_axis(((const struct bp_gather_attrs *)n->attrs)->axis, ipu_in(n, 0)->rank);
 }
 
-/* Ids of embedding are not counted from the end: a run on the host checks none of them. */
-const char *ipu_refuses_embedding(const struct ipu_node *n)
-{
-    if (((const struct bp_embedding_attrs *)n->attrs)->padding_idx >= 0) return "a row of zeros";
-    return ipu_refuses_gather(n);
-}
-
 void ipu_numbers_embedding(const struct ipu_node *n, struct bp_ipu_node *to)
 {
-    (void)n;
+    const struct bp_embedding_attrs *a = n->attrs;
+
     to->number[0] = 0;
-    to->number[1] = 1; /* an index below zero is a fault */
+    to->number[1] = 1; /* an id below zero is a fault */
+    to->number[2] = a->padding_idx >= 0 ? a->padding_idx + 1 : 0;
 }
 
 /* ---- products and reductions ---- */
@@ -266,4 +262,18 @@ void ipu_numbers_reduce(const struct ipu_node *n, struct bp_ipu_node *to)
     to->number[0] = a->axes.n ? a->axes.n : rank;
     for (int64_t i = 0; i < to->number[0]; i++)
         to->number[i + 1] = a->axes.n ? ipu_axis(a->axes.at[i], rank) : i;
+}
+
+/* ---- operators of nothing ---- */
+
+bool ipu_op_of_nothing(const struct ipu_node *n, double *out_value)
+{
+    switch (ipu_op_find(n->node->op)->op) {
+    case BP_IPU_OP_sum:
+    case BP_IPU_OP_matmul: *out_value = 0; return true;
+    case BP_IPU_OP_prod: *out_value = 1; return true;
+    case BP_IPU_OP_mean: *out_value = NAN; return true;
+    case BP_IPU_OP_pad: *out_value = ((const struct bp_pad_attrs *)n->attrs)->value; return true;
+    default: return false;
+    }
 }

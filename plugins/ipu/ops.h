@@ -30,7 +30,7 @@ struct ipu_op {
 
 extern const struct ipu_op ipu_ops[];
 enum {
-    IPU_OPS = 83
+    IPU_OPS = 84
 };
 
 /* The row of an operator, or NULL. */
@@ -39,6 +39,9 @@ const struct ipu_op *ipu_op_find(const char *op);
 const char *ipu_refuses(const struct ipu_node *n);
 /* Whether operand i of a node of the row may be i64: an index, or the input of a cast. */
 bool ipu_op_takes_i64(const struct ipu_op *op, uint32_t i);
+
+/* Whether a node with an empty input has a result that is not empty: a number in each place. */
+bool ipu_op_of_nothing(const struct ipu_node *n, double *out_value);
 
 static inline const struct bp_data_value *ipu_value(const struct bp_graph_data *graph,
                                                     uint32_t number)
@@ -59,6 +62,13 @@ static inline const struct bp_data_value *ipu_in(const struct ipu_node *n, uint3
                : NULL;
 }
 
+static inline bool ipu_is_empty(const struct bp_data_value *v)
+{
+    for (uint32_t a = 0; a < v->rank; a++)
+        if (!v->shape[a]) return true;
+    return false;
+}
+
 static inline const struct bp_data_value *ipu_out(const struct ipu_node *n)
 {
     return ipu_value(n->graph, n->node->out[0]);
@@ -73,7 +83,7 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
 /* The rows' functions: ops.c and ops_image.c. */
 #define IPU_NUMBERS(X) \
     X(leaky_relu) \
-    X(clip) X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) \
+    X(clip) X(gelu) X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) \
         X(concat) X(gather) X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) \
             X(conv) X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
                 X(group_norm) X(pad)
@@ -81,8 +91,8 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
 IPU_NUMBERS(X)
 #undef X
 #define IPU_REFUSALS(X) \
-    X(gelu) \
-    X(cast) X(slice) X(gather) X(embedding) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(pad)
+    X(cast) \
+    X(slice) X(gather) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(pad)
 #define X(name) const char *ipu_refuses_##name(const struct ipu_node *n);
 IPU_REFUSALS(X)
 #undef X

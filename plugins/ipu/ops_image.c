@@ -3,7 +3,6 @@
 #include "ops.h"
 
 #include <backplane/attrs.h>
-#include <string.h>
 
 static uint32_t field_axes(const struct ipu_node *n)
 {
@@ -48,48 +47,38 @@ void ipu_numbers_conv_transpose(const struct ipu_node *n, struct bp_ipu_node *to
     }
 }
 
-/* The attributes of max_pool are the first ones of avg_pool. */
-static bool is_average(const struct ipu_node *n)
-{
-    return !strcmp(n->node->op, "avg_pool");
-}
-
 /* The padding behind an axis with which the last window is a whole one; below 0: the last places
- * of the field are in no window. */
+ * of the field are in no window. The attributes of max_pool are the first ones of avg_pool. */
 static int64_t whole_end(const struct ipu_node *n, uint32_t axis)
 {
     const struct bp_max_pool_attrs *a = n->attrs;
 
-    return (ipu_out(n)->shape[axis + 2] - 1) * a->stride[axis] + a->window[axis] -
-           ipu_in(n, 0)->shape[axis + 2] - a->pad[axis];
+    return (ipu_out(n)->shape[axis + 2] - 1) * a->stride[axis] +
+           (a->window[axis] - 1) * a->dilation[axis] + 1 - ipu_in(n, 0)->shape[axis + 2] -
+           a->pad[axis];
 }
 
 const char *ipu_refuses_pool(const struct ipu_node *n)
 {
-    const struct bp_max_pool_attrs *a = n->attrs;
-    const struct bp_avg_pool_attrs *average = is_average(n) ? n->attrs : NULL;
-
-    if (a->adaptive) return "windows of different extents";
-    for (uint32_t i = 0; i < field_axes(n); i++) {
-        if (a->dilation[i] != 1) return "a window with gaps";
-        if (average && (average->include_pad || average->divisor != 0) &&
-            whole_end(n, i) > a->pad[i + 3])
-            return "a mean that counts a part of the padding";
-    }
-    return NULL;
+    return ipu_in(n, 0)->rank > 5 ? "more than 3 spatial axes" : NULL;
 }
 
+/* Modes of the shim: PopLibs' own pool, windows of different extents, or place by place. */
 static void pool_numbers(const struct ipu_node *n, struct bp_ipu_node *to)
 {
     const struct bp_max_pool_attrs *a = n->attrs;
 
     to->number[0] = field_axes(n);
+    to->number[19] = a->adaptive ? 1 : 0;
     for (uint32_t k = 0; k < field_axes(n); k++) {
-        int64_t *number = to->number + 1 + 4 * k, end = whole_end(n, k);
+        int64_t *number = to->number + 1 + 6 * k, end = a->adaptive ? 0 : whole_end(n, k);
         number[0] = a->window[k];
         number[1] = a->stride[k];
-        number[2] = a->pad[k];
-        number[3] = end > a->pad[k + 3] ? end : a->pad[k + 3];
+        number[2] = a->dilation[k];
+        number[3] = a->pad[k];
+        number[4] = end;
+        number[5] = a->pad[k + 3];
+        if (a->dilation[k] != 1 && !a->adaptive) to->number[19] = 2;
     }
 }
 
@@ -103,12 +92,10 @@ void ipu_numbers_avg_pool(const struct ipu_node *n, struct bp_ipu_node *to)
     const struct bp_avg_pool_attrs *a = n->attrs;
 
     pool_numbers(n, to);
-    if (a->divisor != 0) {
-        to->real[0] = a->divisor;
-    } else if (a->include_pad) {
-        to->real[0] = 1;
-        for (uint32_t k = 0; k < field_axes(n); k++) to->real[0] *= (double)a->window[k];
-    }
+    to->real[0] = a->divisor;
+    if (a->adaptive) return;
+    to->number[20] = a->include_pad;
+    if (a->divisor != 0 || a->include_pad) to->number[19] = 2;
 }
 
 /* The mean over the spatial axes; the shape of the result says whether they stay. */

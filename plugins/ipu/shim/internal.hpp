@@ -72,9 +72,14 @@ poplar::Tensor div(lowering &l, const poplar::Tensor &a, const poplar::Tensor &b
 poplar::Tensor select(lowering &l, const poplar::Tensor &condition, const poplar::Tensor &a,
                       const poplar::Tensor &b);
 
+/* x with more elements, as broadcasting makes: lower_move.cc. */
+poplar::Tensor expanded(const poplar::Tensor &x, const std::vector<std::size_t> &shape);
+/* gelu by tanh: lower_activation.cc. */
+poplar::Tensor gelu_tanh(const lowered &n);
+
 /* Writers of the operators: of the files that the comment names. */
 using lower_function = poplar::Tensor(const lowered &n);
-/* lower.cc, lower_activation.cc, lower_move.cc, lower_image.cc, lower_norm.cc */
+/* lower.cc, lower_activation.cc, lower_erf.cc, lower_move.cc, lower_image.cc, lower_norm.cc */
 #define OP(name, number, real, text) lower_function lower_##name;
 #include "ops.def"
 

@@ -252,8 +252,6 @@ Tensor turned(const Tensor &x)
 
 } // namespace
 
-Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape);
-
 /* Broadcasts the axes in front of the last two, which become one axis of groups. A side with one
  * axis is a row in front of the product, and a column behind it. */
 Tensor lower_matmul(const lowered &n)

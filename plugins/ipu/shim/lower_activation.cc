@@ -80,7 +80,7 @@ Tensor lower_swish(const lowered &n)
 }
 
 /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) = x sigmoid of twice that argument. */
-Tensor lower_gelu_tanh(const lowered &n)
+Tensor gelu_tanh(const lowered &n)
 {
     Tensor x = wide(n.l, n.in(0));
     Tensor cube = two(n.l, binary::MULTIPLY, mul(n.l, mul(n.l, x, x), x), 0.044715);
@@ -102,7 +102,7 @@ Tensor lower_hard_swish(const lowered &n)
     Tensor x = wide(n.l, n.in(0));
     Tensor y = held(n.l, two(n.l, binary::ADD, x, 3), 0, 6);
 
-    return narrow(n, two(n.l, binary::DIVIDE, mul(n.l, x, y), 6));
+    return narrow(n, mul(n.l, x, two(n.l, binary::DIVIDE, y, 6)));
 }
 
 Tensor lower_elu(const lowered &n)
@@ -135,14 +135,4 @@ Tensor lower_scale(const lowered &n)
     if (n.real(0) != 1) x = two(n.l, binary::MULTIPLY, x, n.real(0));
     if (n.real(1) != 0) x = two(n.l, binary::ADD, x, n.real(1));
     return narrow(n, x);
-}
-
-Tensor lower_erf(const lowered &n)
-{
-    throw unsupported(std::string(n.node.name) + ": erf");
-}
-
-Tensor lower_gelu(const lowered &n)
-{
-    throw unsupported(std::string(n.node.name) + ": gelu by erf");
 }

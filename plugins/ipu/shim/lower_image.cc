@@ -5,10 +5,11 @@
 #include <poplin/Convolution.hpp>
 #include <popnn/Pooling.hpp>
 #include <popops/Cast.hpp>
+#include <popops/Reduce.hpp>
+
+#include <cmath>
 
 using poplar::Tensor;
-
-Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape);
 
 namespace {
 
@@ -21,9 +22,15 @@ Tensor with_bias(const lowered &n, const Tensor &y)
 {
     std::vector<std::size_t> shape(y.rank(), 1);
 
-    if (!n.has(2)) return y;
+    if (!n.has(2)) return narrow(n, y);
     shape[1] = y.dim(1);
-    return add(n.l, y, n.in(2).reshape(shape));
+    return narrow(n, add(n.l, y, wide(n.l, n.in(2)).reshape(shape)));
+}
+
+/* With a bias, the result of half types is f32, and rounded once behind the sum. */
+poplar::Type result_type(const lowered &n)
+{
+    return n.has(2) ? poplar::FLOAT : n.in(0).elementType();
 }
 
 /* Filters as [groups][outputs of a group][inputs of a group][kernel]. */
@@ -50,7 +57,7 @@ Tensor lower_conv(const lowered &n)
     const Tensor &x = n.in(0);
     std::size_t groups = (std::size_t)n.number(0), axes = (std::size_t)n.number(1);
     Tensor w = filters(n.in(1), groups);
-    poplin::ConvParams params(x.elementType(), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
+    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
                               w.dim(1), groups);
 
     for (unsigned k = 0; k < axes; k++) {
@@ -75,7 +82,7 @@ Tensor lower_conv_transpose(const lowered &n)
 
     for (unsigned k = 3; k < w.rank(); k++) order.push_back(k);
     w = w.dimShuffle(order);
-    poplin::ConvParams params(x.elementType(), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
+    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
                               w.dim(1), groups);
     for (unsigned k = 0; k < axes; k++) {
         int64_t stride = n.number(2 + 4 * k), dilation = n.number(3 + 4 * k);
@@ -96,55 +103,148 @@ Tensor lower_conv_transpose(const lowered &n)
     return with_bias(n, y);
 }
 
+/* ---- pools ---- */
+
 namespace {
 
-Tensor pooled(const lowered &n, const Tensor &x, popnn::PoolingType type)
+/* The numbers of a pool along one axis. */
+struct window {
+    int64_t extent, stride, dilation, lower, upper; /* upper: with which the last window is whole */
+    int64_t counted; /* of the padding behind, as the attributes have it */
+};
+
+window window_of(const lowered &n, uint32_t k)
 {
-    std::size_t axes = (std::size_t)n.number(0);
-    std::vector<std::size_t> window;
+    const int64_t *number = n.node.number + 1 + 6 * k;
+
+    return {number[0], number[1], number[2], number[3], number[4], number[5]};
+}
+
+/* x with a number around its axis. */
+Tensor padded(lowering &l, const Tensor &x, unsigned axis, int64_t lower, int64_t upper, double value)
+{
+    Tensor y = x;
+
+    for (int side = 0; side < 2; side++) {
+        std::vector<std::size_t> shape = y.shape(), ones(y.rank(), 1);
+        int64_t extent = side ? upper : lower;
+        if (extent <= 0) continue;
+        shape[axis] = (std::size_t)extent;
+        Tensor border = expanded(number_like(l, x, value).reshape(ones), shape);
+        y = side ? poplar::concat({y, border}, axis) : poplar::concat({border, y}, axis);
+    }
+    return y;
+}
+
+/* A pool that PopLibs has: no dilation. */
+Tensor library_pool(const lowered &n, const Tensor &x, popnn::PoolingType type)
+{
+    std::vector<std::size_t> extent;
     std::vector<unsigned> stride;
     std::vector<int> lower, upper;
 
-    for (uint32_t k = 0; k < axes; k++) {
-        window.push_back((std::size_t)n.number(1 + 4 * k));
-        stride.push_back((unsigned)n.number(2 + 4 * k));
-        lower.push_back((int)n.number(3 + 4 * k));
-        upper.push_back((int)n.number(4 + 4 * k));
+    for (uint32_t k = 0; k < n.number(0); k++) {
+        window w = window_of(n, k);
+        extent.push_back((std::size_t)w.extent);
+        stride.push_back((unsigned)w.stride);
+        lower.push_back((int)w.lower);
+        upper.push_back((int)(w.upper > 0 ? w.upper : 0));
     }
-    popnn::pooling::PoolParams params(type, field_of(x, 2), window, stride, lower, upper, x.dim(1),
+    popnn::pooling::PoolParams params(type, field_of(x, 2), extent, stride, lower, upper, x.dim(1),
                                       x.dim(0), x.elementType());
     return popnn::pooling::pool(n.l.graph, params, x, n.l.program, n.node.name);
 }
+
+/* The places of one axis that are first, second, .. in each window, combined: any dilation. */
+Tensor along(const lowered &n, const Tensor &x, uint32_t k, popops::Operation op, double border)
+{
+    window w = window_of(n, k);
+    unsigned axis = k + 2;
+    std::size_t places = n.shape()[axis];
+    Tensor from = padded(n.l, x, axis, w.lower, w.upper, border);
+    std::vector<Tensor> parts;
+
+    for (int64_t i = 0; i < w.extent; i++) {
+        std::size_t first = (std::size_t)(i * w.dilation);
+        Tensor part = from.slice(first, first + (places - 1) * (std::size_t)w.stride + 1, axis)
+                          .subSample((unsigned)w.stride, axis);
+        std::vector<std::size_t> shape = part.shape();
+        shape.insert(shape.begin(), 1);
+        parts.push_back(part.reshape(shape));
+    }
+    return popops::reduce(n.l.graph, poplar::concat(parts, 0), {0}, op, n.l.program);
+}
+
+/* How many counted places the windows of an axis have, to divide their sums by. */
+Tensor counts(const lowered &n, const Tensor &x, uint32_t k, bool with_padding)
+{
+    window w = window_of(n, k);
+    std::size_t places = n.shape()[k + 2];
+    int64_t extent = (int64_t)x.dim(k + 2);
+    int64_t begin = with_padding ? -w.lower : 0, end = with_padding ? extent + w.counted : extent;
+    std::vector<float> count(places, 0);
+    std::vector<std::size_t> shape(x.rank(), 1);
+    Tensor c;
+
+    for (std::size_t o = 0; o < places; o++)
+        for (int64_t i = 0; i < w.extent; i++) {
+            int64_t at = (int64_t)o * w.stride - w.lower + i * w.dilation;
+            if (at >= begin && at < end) count[o]++;
+        }
+    shape[k + 2] = places;
+    c = n.l.graph.addConstant(poplar::FLOAT, shape, poplar::ArrayRef<float>(count));
+    n.l.graph.setTileMapping(c, 0);
+    return c;
+}
+
+/* Windows of different extents: place o of n takes floor(o extent / n) to ceil((o + 1) extent / n). */
+Tensor adaptive(const lowered &n, const Tensor &x, popops::Operation op, bool is_mean)
+{
+    Tensor y = x;
+
+    for (uint32_t k = 0; k < n.number(0); k++) {
+        unsigned axis = k + 2;
+        std::size_t places = n.shape()[axis], extent = y.dim(axis);
+        std::vector<Tensor> parts;
+        for (std::size_t o = 0; o < places; o++) {
+            std::size_t begin = o * extent / places, end = ((o + 1) * extent + places - 1) / places;
+            Tensor part = y.slice(begin, end, axis);
+            std::vector<std::size_t> shape = part.shape();
+            shape[axis] = 1;
+            if (end - begin > 1) part = popops::reduce(n.l.graph, part, {axis}, op, n.l.program).reshape(shape);
+            if (is_mean)
+                part = div(n.l, part, number_like(n.l, part, (double)(end - begin)));
+            parts.push_back(part);
+        }
+        y = poplar::concat(parts, axis);
+    }
+    return y;
+}
+
+enum pool_mode { PLAIN = 0, ADAPTIVE = 1, GENERAL = 2 };
 
 } // namespace
 
 Tensor lower_max_pool(const lowered &n)
 {
-    return pooled(n, n.in(0), popnn::PoolingType::MAX);
+    Tensor y = n.in(0);
+
+    if (n.number(19) == ADAPTIVE) return adaptive(n, y, popops::Operation::MAX, false);
+    if (n.number(19) == PLAIN) return library_pool(n, y, popnn::PoolingType::MAX);
+    for (uint32_t k = 0; k < n.number(0); k++) y = along(n, y, k, popops::Operation::MAX, -INFINITY);
+    return y;
 }
 
-/* A mean that counts padding is a mean over a tensor with zeros around. */
 Tensor lower_avg_pool(const lowered &n)
 {
-    Tensor x = wide(n.l, n.in(0));
+    Tensor x = wide(n.l, n.in(0)), y = x;
 
-    if (n.real(0) != 0) {
-        bp_ipu_node node = n.node;
-        double window = 1;
-        for (uint32_t k = 0; k < n.number(0); k++) {
-            for (unsigned side = 0; side < 2; side++) {
-                std::vector<std::size_t> shape = x.shape(), ones(x.rank(), 1);
-                shape[k + 2] = (std::size_t)n.number(3 + 4 * k + side);
-                if (!shape[k + 2]) continue;
-                Tensor zeros = expanded(number_like(n.l, x, 0).reshape(ones), shape);
-                x = side ? poplar::concat({x, zeros}, k + 2) : poplar::concat({zeros, x}, k + 2);
-            }
-            node.number[3 + 4 * k] = node.number[4 + 4 * k] = 0;
-            window *= (double)n.number(1 + 4 * k);
-        }
-        x = pooled({n.l, node}, x, popnn::PoolingType::AVG);
-        if (n.real(0) != window) x = mul(n.l, x, number_like(n.l, x, window / n.real(0)));
-        return narrow(n, x);
-    }
-    return narrow(n, pooled(n, x, popnn::PoolingType::AVG));
+    if (n.number(19) == PLAIN) return narrow(n, library_pool(n, x, popnn::PoolingType::AVG));
+    if (n.number(19) == ADAPTIVE) y = adaptive(n, x, popops::Operation::ADD, n.real(0) == 0);
+    else
+        for (uint32_t k = 0; k < n.number(0); k++) y = along(n, y, k, popops::Operation::ADD, 0);
+    if (n.real(0) != 0) return narrow(n, div(n.l, y, number_like(n.l, y, n.real(0))));
+    for (uint32_t k = 0; k < n.number(0) && n.number(19) != ADAPTIVE; k++)
+        y = div(n.l, y, counts(n, x, k, n.number(20)));
+    return narrow(n, y);
 }

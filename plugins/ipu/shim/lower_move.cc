@@ -13,7 +13,6 @@
 using poplar::Tensor;
 using binary = popops::expr::BinaryOpType;
 
-Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape);
 Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape)
 {
     std::vector<std::size_t> front(shape.size() - x.rank(), 1);
@@ -89,7 +88,13 @@ Tensor lower_gather(const lowered &n)
         bad = popops::reduce(l.graph, bad, dims, popops::Operation::LOGICAL_OR, l.program);
     l.faults.push_back(bad);
     at = popops::cast(l.graph, at, poplar::UNSIGNED_INT, l.program);
-    return popops::gather(l.graph, x, at, axis, l.program, popops::GatherParams(), n.node.name);
+    Tensor y = popops::gather(l.graph, x, at, axis, l.program, popops::GatherParams(), n.node.name);
+    if (!n.number(2)) return y;
+    std::vector<std::size_t> shape = index.shape();
+    shape.insert(shape.begin(), axis, 1);
+    shape.resize(y.rank(), 1);
+    Tensor zero = popops::map(l.graph, binary::EQUAL, index, number_like(l, index, (double)n.number(2) - 1), l.program);
+    return select(l, zero.reshape(shape), number_like(l, y, 0), y);
 }
 
 Tensor lower_pad(const lowered &n)
@@ -98,15 +103,27 @@ Tensor lower_pad(const lowered &n)
 
     for (unsigned i = 0; i < n.in(0).rank(); i++) {
         std::vector<Tensor> parts;
+        int64_t before = n.number(2 * i), after = n.number(2 * i + 1);
+        std::size_t begin = before < 0 ? (std::size_t)-before : 0;
+        std::size_t end = y.dim(i) - (after < 0 ? (std::size_t)-after : 0);
+        y = y.slice(begin, end, i);
         for (unsigned side = 0; side < 2; side++) {
-            std::vector<std::size_t> shape(y.rank(), 1);
-            Tensor c = number_like(n.l, y, n.real(0)).reshape(shape);
-            shape = y.shape();
-            shape[i] = (std::size_t)n.number(2 * i + side);
-            if (side == 1) parts.push_back(y);
-            if (shape[i]) parts.push_back(expanded(c, shape));
+            int64_t extent = side ? after : before;
+            std::vector<std::size_t> shape = y.shape(), ones(y.rank(), 1);
+            if (side) parts.push_back(y);
+            if (extent <= 0) continue;
+            shape[i] = (std::size_t)extent;
+            parts.push_back(expanded(number_like(n.l, y, n.real(0)).reshape(ones), shape));
         }
         if (parts.size() > 1) y = poplar::concat(parts, i);
     }
     return y;
+}
+
+Tensor lower_fill(const lowered &n)
+{
+    Tensor c = n.l.graph.addConstant(type_of(n.out().type), std::vector<std::size_t>(), n.real(0));
+
+    n.l.graph.setTileMapping(c, 0);
+    return expanded(c, n.shape());
 }

@@ -14,8 +14,6 @@ using popops::Operation;
 using unary = popops::expr::UnaryOpType;
 using binary = popops::expr::BinaryOpType;
 
-Tensor expanded(const Tensor &x, const std::vector<std::size_t> &shape);
-
 namespace {
 
 std::vector<std::size_t> node_axes(const lowered &n)

@@ -41,9 +41,17 @@ struct stream {
 
 } // namespace
 
+/* The devices of a target. Poplar attaches a process to a device once, so that all objects of a
+ * target share one list; the last one detaches. */
+struct bp_ipu_list {
+    std::vector<std::unique_ptr<ipu_device>> devices;
+    ~bp_ipu_list();
+};
+
 struct bp_ipu {
     uint32_t target;
-    std::vector<std::unique_ptr<ipu_device>> devices;
+    std::shared_ptr<bp_ipu_list> list;
+    ipu_device &device(uint32_t number) const { return *list->devices.at(number); }
 };
 
 struct bp_ipu_program {
@@ -258,10 +266,28 @@ void program_run(bp_ipu_program &p, bp_ipu_launch &run)
     run.out_fault = p.fault;
 }
 
-poplar::Device device_of(uint32_t target)
+std::vector<poplar::Device> devices_of(uint32_t target)
 {
-    if (target == BP_IPU_CPU) return poplar::Device::createCPUDevice();
-    return poplar::IPUModel("ipu2").createDevice();
+    if (target == BP_IPU_CPU) return {poplar::Device::createCPUDevice()};
+    if (target == BP_IPU_MODEL) return {poplar::IPUModel("ipu2").createDevice()};
+    return poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU, 1);
+}
+
+std::shared_ptr<bp_ipu_list> list_open(uint32_t target)
+{
+    static std::mutex lock;
+    static std::weak_ptr<bp_ipu_list> opened[BP_IPU_CPU + 1];
+    std::lock_guard<std::mutex> guard(lock);
+    std::shared_ptr<bp_ipu_list> list = opened[target].lock();
+
+    if (list) return list;
+    list = std::make_shared<bp_ipu_list>();
+    for (poplar::Device &d : devices_of(target)) {
+        list->devices.push_back(std::make_unique<ipu_device>());
+        list->devices.back()->poplar = std::move(d);
+    }
+    opened[target] = list;
+    return list;
 }
 
 std::unique_ptr<bp_ipu_program> program_begin(bp_ipu &ipu, uint32_t number, const bp_ipu_graph &graph)
@@ -269,7 +295,7 @@ std::unique_ptr<bp_ipu_program> program_begin(bp_ipu &ipu, uint32_t number, cons
     auto p = std::make_unique<bp_ipu_program>();
 
     check_graph(graph);
-    p->device = ipu.devices.at(number).get();
+    p->device = &ipu.device(number);
     name_streams(graph, *p);
     return p;
 }
@@ -310,38 +336,36 @@ EXPORT int bp_ipu_open(uint32_t target, bp_ipu **out)
 {
     return guarded([&] {
         auto ipu = std::make_unique<bp_ipu>();
-        std::vector<poplar::Device> found;
+        if (target > BP_IPU_CPU) throw unsupported("there is no such target");
         ipu->target = target;
-        if (target == BP_IPU_HARDWARE)
-            found = poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU, 1);
-        else found.push_back(device_of(target));
-        for (poplar::Device &d : found) {
-            ipu->devices.push_back(std::make_unique<ipu_device>());
-            ipu->devices.back()->poplar = std::move(d);
-        }
+        ipu->list = list_open(target);
         *out = ipu.release();
     });
 }
 
+bp_ipu_list::~bp_ipu_list()
+{
+    for (auto &d : devices)
+        guarded([&] {
+            if (d->attached) d->poplar.detach();
+        });
+}
+
 EXPORT void bp_ipu_close(bp_ipu *ipu)
 {
-    guarded([&] {
-        for (auto &d : ipu->devices)
-            if (d->attached) d->poplar.detach();
-    });
     delete ipu;
 }
 
 EXPORT uint32_t bp_ipu_device_count(const bp_ipu *ipu)
 {
-    return (uint32_t)ipu->devices.size();
+    return (uint32_t)ipu->list->devices.size();
 }
 
 EXPORT int bp_ipu_device_info(const bp_ipu *ipu, uint32_t number, bp_ipu_facts *out)
 {
     return guarded([&] {
         static const char *const names[] = {"IPU ", "IPUModel ", "Poplar's cpu target "};
-        const poplar::Device &d = ipu->devices.at(number)->poplar;
+        const poplar::Device &d = ipu->device(number).poplar;
         const poplar::Target &target = d.getTarget();
         std::string name = names[ipu->target] + std::to_string(d.getId()) + ", " +
                            std::to_string(target.getNumTiles()) + " tiles";

@@ -94,12 +94,35 @@ std::vector<char> mirror(const Step &step, const base_tensor &w, base_tensor &tu
     return memory;
 }
 
+/* A copy of a tensor as another dtype. */
+std::vector<char> converted(base_tensor &t, std::uint32_t dtype)
+{
+    std::vector<char> memory((std::size_t)base_tensor_count(&t) * base_dtype_size(dtype));
+    base_tensor to = base_tensor_of(memory.data(), dtype, t.rank, t.shape);
+    bp_cast_attrs attrs = {};
+    base_call call = {};
+
+    attrs.size = sizeof attrs;
+    attrs.to = dtype;
+    call.op = "cast";
+    call.attrs = &attrs;
+    call.n_in = call.n_out = 1;
+    call.in[0] = &t;
+    call.out[0] = &to;
+    for (std::uint32_t &type : call.type) type = BASE_ABSENT;
+    call.type[0] = t.dtype;
+    call.type[1] = dtype;
+    if (base_compute(&call)) throw poplar_error("cast: the portable kernels lack it");
+    t = to;
+    return memory;
+}
+
 /* The kernel wants the groups and the outputs of weights as one axis. */
 void run_conv(const Step &step, const std::vector<base_tensor> &in, const base_tensor &out)
 {
     bp_conv_attrs attrs = {};
     std::vector<base_tensor> operand = in;
-    std::vector<char> wide, turned;
+    std::vector<char> wide, turned, as_out[2];
     std::int64_t axes = step.number[0];
     std::int64_t shape[BASE_RANK];
 
@@ -118,6 +141,8 @@ void run_conv(const Step &step, const std::vector<base_tensor> &in, const base_t
     shape[0] = operand[1].shape[0] * operand[1].shape[1];
     for (int k = 2; k < operand[1].rank; k++) shape[k - 1] = operand[1].shape[k];
     operand[1] = base_tensor_of(operand[1].data, operand[1].dtype, operand[1].rank - 1, shape);
+    for (int i = 0; i < 2; i++)
+        if (out.dtype != operand[(std::size_t)i].dtype) as_out[i] = converted(operand[(std::size_t)i], out.dtype);
     Call(step, operand, out).run(&attrs);
 }
 

@@ -43,6 +43,8 @@ std::shared_ptr<DeviceData> device_make(unsigned id, TargetType type, unsigned t
 
 } // namespace
 
+std::atomic<int> standin_objects{0};
+
 void standin_call(const char *name)
 {
     int code = base_enter(name);
@@ -56,6 +58,12 @@ void standin_call(const char *name)
     case 4: throw application_runtime_error(std::string(name) + ": told to fail");
     default: throw poplar_error(std::string(name) + ": told to fail");
     }
+}
+
+extern "C" BASE_API int standin_poplar_live(void);
+extern "C" int standin_poplar_live(void)
+{
+    return standin_objects;
 }
 
 void standin_misuse(const char *format, ...)

@@ -108,17 +108,13 @@ Engine::Engine(const Executable &executable, const OptionFlags &) : data(new Eng
 {
     standin_call("poplar::Engine::Engine");
     data->executable = executable.data;
-    base_lock();
-    data->handle = base_handle_create("poplar engine", 8);
-    base_unlock();
+    standin_objects++;
 }
 
 Engine::~Engine()
 {
     if (data->device && data->device->loaded == data.get()) data->device->loaded = nullptr;
-    base_lock();
-    if (data->handle) base_handle_destroy(data->handle);
-    base_unlock();
+    standin_objects--;
 }
 
 void Engine::load(const Device &device)

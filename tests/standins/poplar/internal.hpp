@@ -68,7 +68,6 @@ struct ExecutableData {
     std::vector<Variable> variable; /* tiles are not kept */
     std::map<std::string, DataStream> stream;
     std::vector<std::vector<std::shared_ptr<const Step>>> program;
-    void *handle = nullptr; /* of the base: counts objects that are left */
     ExecutableData();
     ExecutableData(const ExecutableData &) = delete;
     ~ExecutableData();
@@ -92,10 +91,11 @@ struct EngineData {
     std::shared_ptr<DeviceData> device;
     std::map<std::string, Connected> connected;
     std::vector<std::vector<char>> memory; /* of each variable, while the engine is loaded */
-    void *handle = nullptr;
 };
 
-/* device.cc: begins a public function: throws if a test asks for its failure. Code 1: out of
+/* device.cc: executables and engines that are not destroyed. For tests: standin_poplar_live(). */
+extern std::atomic<int> standin_objects;
+/* Begins a public function: throws if a test asks for its failure. Code 1: out of
  * memory, 2: recoverable, 3: unrecoverable, 4: of the application; others: poplar_error. */
 void standin_call(const char *name);
 /* Reports a misuse, whose effect the library leaves undefined, and throws. */

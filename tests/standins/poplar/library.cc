@@ -298,10 +298,10 @@ poplin::ConvParams::OutputTransform::OutputTransform(std::size_t axes)
 {
 }
 
-poplin::ConvParams::ConvParams(Type type, std::size_t batchSize, Shape inputFieldShape,
-                               Shape kernelShape, std::size_t inputChannels,
+poplin::ConvParams::ConvParams(Type inputType, Type outputType, std::size_t batchSize,
+                               Shape inputFieldShape, Shape kernelShape, std::size_t inputChannels,
                                std::size_t outputChannels, std::size_t numConvGroups)
-    : inputType(type), outputType(type), batchSize(batchSize), inputFieldShape(inputFieldShape),
+    : inputType(inputType), outputType(outputType), batchSize(batchSize), inputFieldShape(inputFieldShape),
       kernelShape(kernelShape), inputChannelsPerConvGroup(inputChannels),
       outputChannelsPerConvGroup(outputChannels), numConvGroups(numConvGroups),
       inputTransform(inputFieldShape.size()), kernelTransform(inputFieldShape.size()),
@@ -366,7 +366,7 @@ Tensor poplin::convolution(poplar::Graph &graph, const Tensor &in, const Tensor 
     if (in.shape() != x) throw poplibs_error("convolution: the input has another shape than params");
     if (weights.shape() != w) throw poplibs_error("convolution: the weights have another shape than params");
     if (in.elementType() != p.inputType || weights.elementType() != p.inputType ||
-        !is_float(p.inputType) || p.outputType != p.inputType)
+        !is_float(p.inputType) || !is_float(p.outputType))
         throw poplibs_error("convolution: types do not match");
     for (unsigned k = 0; k < axes; k++) {
         y.push_back(p.getOutputSize(k));

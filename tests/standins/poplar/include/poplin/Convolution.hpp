@@ -30,9 +30,9 @@ struct POPLAR_API ConvParams {
     InputTransform inputTransform, kernelTransform;
     OutputTransform outputTransform;
 
-    ConvParams(poplar::Type type, std::size_t batchSize, std::vector<std::size_t> inputFieldShape,
-               std::vector<std::size_t> kernelShape, std::size_t inputChannels,
-               std::size_t outputChannels, std::size_t numConvGroups);
+    ConvParams(poplar::Type inputType, poplar::Type outputType, std::size_t batchSize,
+               std::vector<std::size_t> inputFieldShape, std::vector<std::size_t> kernelShape,
+               std::size_t inputChannels, std::size_t outputChannels, std::size_t numConvGroups);
     std::size_t getOutputSize(unsigned dim) const;
 };
 
