@@ -52,7 +52,7 @@ fast_launch(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp
     }
     status = l.kernel->launch(&l);
     bp_work_end(timeline, l.tag);
-    bp_buffer_record_write(out[0]->buffer);
+    bp_buffer_record_write_short(out[0]->buffer);
     if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
         return fast_explain(p, timeline, status);
     return BP_OK;
@@ -75,6 +75,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                              stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->inline_device == p->device && n_in == p->n_in && n_out == 1 &&
                              in && out && !attrs && !bp_stream_refuses_calls(stream) &&
+                             !bp_device_has_writebacks(stream->device) &&
                              fast_fits(p, in, out[0]),
                          1))
         return fast_launch(p, stream->timeline, in, out, p->attrs);
@@ -148,7 +149,8 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     uint64_t hash;
 
     if (!stream->cache || stream->cache->pool != pool || !stream->inline_device ||
-        bp_stream_refuses_calls(stream) || !fast_take_attrs(row, attrs, &attrs) ||
+        bp_stream_refuses_calls(stream) || bp_device_has_writebacks(stream->device) ||
+        !fast_take_attrs(row, attrs, &attrs) ||
         !fast_sign(row, in, attrs, flat, &hash))
         return false;
     bp_pool_lock(pool);

@@ -334,9 +334,9 @@ static enum bp_status launch_steps(struct bp_prepared *p, struct bp_stream *stre
     return status;
 }
 
-enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *stream,
-                                  struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                  const struct bp_run *run)
+static inline enum bp_status launch_now(struct bp_prepared *p, struct bp_stream *stream,
+                                        struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                        const struct bp_run *run)
 {
     enum bp_status status = p->simple ? launch_single(p, stream, in, out, run)
                                       : launch_steps(p, stream, in, out, run);
@@ -346,4 +346,35 @@ enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *strea
     if (__builtin_expect(stream->synchronous && status == BP_OK, 0))
         return bp_stream_drain_if_sync(stream);
     return status;
+}
+
+static bool launch_updates(const struct bp_prepared *p, uint32_t o)
+{
+    return p->row->info.out[bp_out_port(p->row, p->out_at, o)].kind == BP_PORT_UPDATE;
+}
+
+/* Launches after engines have written the values that they keep of the tensors. */
+static __attribute__((noinline)) enum bp_status
+launch_settled(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
+               struct bp_tensor *const *out, const struct bp_run *run)
+{
+    bool began[BP_FLAT_MAX] = {false};
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < p->n_in && status == BP_OK; i++)
+        if (in[i]) status = bp_buffer_settle(in[i]->buffer);
+    for (uint32_t o = 0; o < p->n_out && status == BP_OK; o++)
+        if (out[o] && !launch_updates(p, o)) status = bp_tensor_overwrite(out[o], &began[o]);
+    if (status == BP_OK) status = launch_now(p, stream, in, out, run);
+    for (uint32_t o = 0; o < p->n_out; o++)
+        if (out[o]) bp_tensor_end_overwrite(out[o], began[o], status);
+    return status;
+}
+
+enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *stream,
+                                  struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                  const struct bp_run *run)
+{
+    return bp_device_has_writebacks(p->device) ? launch_settled(p, stream, in, out, run)
+                                          : launch_now(p, stream, in, out, run);
 }

@@ -178,7 +178,8 @@ static enum bp_status call_with_outputs(const struct request *r, struct bp_prepa
     for (uint32_t i = 0; r->given && i < p->n_out && status == BP_OK; i++)
         if (r->given[i]) status = bp_prepared_check_output(p, e->in, r->result, i);
     if (status == BP_OK)
-        status = p->fast && !r->given && r->stream->timeline->is_inline
+        status = p->fast && !r->given && r->stream->timeline->is_inline &&
+                         !bp_device_has_writebacks(p->device)
                      ? bp_prepared_launch_fast(p, r->stream->timeline, e->in, r->result, e->attrs)
                      : bp_prepared_execute(p, r->stream, e->in, r->result, &run);
     for (uint32_t i = 0; status && i < p->n_out; i++)

@@ -252,6 +252,8 @@ enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
     bool visible = stream->device->is_inline;
 
     for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].src) TRY(bp_buffer_settle(steps[i].src->buffer));
+        if (steps[i].dst) TRY(bp_buffer_settle(steps[i].dst->buffer));
         steps[i].c.timeout_ns = comm->timeout_ns;
         visible = visible && is_host_visible(steps[i].src) && is_host_visible(steps[i].dst);
     }

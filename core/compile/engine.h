@@ -5,6 +5,7 @@
 #define BP_COMPILE_ENGINE_H
 
 #include "../call/prepared.h"
+#include "../memory/writeback.h"
 #include "graph_data.h"
 
 #include <backplane/program.h>
@@ -201,6 +202,15 @@ struct bp_engine_context {
     struct bp_engine_context *next_of_owner; /* of the context of a schedule */
 };
 
+/* An input that the engine keeps: a constant of the only program that has the group. The program
+ * has a reference to the tensor. */
+struct bp_kept {
+    uint32_t input;
+    struct bp_buffer *buffer;
+    uint64_t first, end; /* its bytes in the buffer */
+    struct bp_typed_view type; /* with its address */
+};
+
 /* A compiled group: the plan of its call. */
 struct bp_engine_code {
     struct bp_kernel kernel; /* the row of the launch */
@@ -228,7 +238,17 @@ struct bp_engine_code {
                                          run may change, the last one that was made first */
     uint32_t running;                 /* of a variant: runs that are being submitted */
 
-    pthread_mutex_t lock;              /* guards the list */
+    struct bp_prepared *prepared; /* of a group: its call, without a reference */
+    uint32_t *keeps;              /* of a group: bp_engine_compiled.keeps, if it is not 0: owned */
+    struct bp_keeper keeper;      /* with keeps */
+    struct bp_kept *kept;         /* owned, as user */
+    uint32_t n_kept, n_user;
+
+    pthread_mutex_t lock;              /* guards all below */
+    pthread_cond_t turn;               /* a submission or `giving` has ended */
+    uint32_t submitting;               /* runs that are being submitted, of a code with keeps */
+    bool giving;                       /* a thread calls `state`: no run begins */
+    struct bp_user *user;              /* runs that may not have ended: the last of a timeline */
     struct bp_engine_context *context; /* all of them */
     struct bp_engine_context plain;    /* for runs without a context of the plugin */
 };
@@ -271,6 +291,36 @@ void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *co
 enum bp_status bp_engine_context_take(struct bp_engine_code *code, void *stream,
                                       struct bp_engine_context **out_context);
 void bp_engine_context_return(struct bp_engine_context *context);
+
+/* ---- engine_state.c ---- */
+
+/* Makes an input of a group a kept one. */
+enum bp_status bp_state_add(struct bp_engine_code *code, uint32_t input, struct bp_tensor *tensor);
+void bp_state_finish(struct bp_engine_code *code);
+
+/* After a run of a group that keeps values: writes those of tensors whose address the app has. */
+enum bp_status bp_state_write_through(const struct bp_engine_code *code,
+                                      const struct bp_launch *launch);
+
+/* A run of a schedule, for which engines keep values. enter makes sure that the memory of all
+ * tensors that launches read has the contents, apart from what the schedule's own groups keep.
+ * begin and end surround the submission of the launches. */
+struct bp_state_run {
+    const struct bp_schedule *schedule;
+    bool counted;
+    struct bp_state_run *outer; /* of the same thread */
+};
+enum bp_status bp_state_enter(const struct bp_schedule *schedule, struct bp_tensor *const *in,
+                              struct bp_tensor *const *out);
+void bp_state_begin(const struct bp_schedule *schedule, bool waits_for_queue,
+                    struct bp_state_run *run);
+void bp_state_end(struct bp_state_run *run, struct bp_timeline *timeline);
+
+/* Before a schedule is destroyed: writes all that its groups keep. Waits. Values that cannot be
+ * written now are written when something needs them. */
+void bp_state_leave(const struct bp_schedule *schedule);
+
+/* ---- engine_run.c, engine_content.c ---- */
 
 /* Gives contexts of the plugin to the launches of a schedule's context that engines run. */
 struct bp_schedule;

@@ -50,6 +50,7 @@ static void result_free(struct bp_engine_compiled *result)
     free(result->out_layout);
     free(result->may_share);
     free(result->out_type);
+    free(result->keeps);
 }
 
 static void job_release(struct engine_job *job)
@@ -136,7 +137,9 @@ static enum bp_status result_init(struct engine_job *job)
     r->out_layout = calloc(d->n_out + 1u, sizeof *r->out_layout);
     r->may_share = calloc(d->n_out + 1u, sizeof *r->may_share);
     r->out_type = calloc(d->n_out + 1u, sizeof *r->out_type);
-    if (!r->in_layout || !r->out_layout || !r->may_share || !r->out_type) return job_no_memory();
+    r->keeps = calloc(d->n_in + 1u, sizeof *r->keeps);
+    if (!r->in_layout || !r->out_layout || !r->may_share || !r->out_type || !r->keeps)
+        return job_no_memory();
     types_fill(job);
     return BP_OK;
 }
@@ -248,7 +251,26 @@ static enum bp_status check_updates(const struct bp_ir *ir, const struct engine_
             !bp_ir_is_stable(ir, job->graph->value_of[d->in[i]]))
             return bp_error(BP_ERR_UNSUPPORTED, "the engine of %s wants input %u, which the group "
                             "updates, channels-last", job->entry->plugin.name, i);
+    for (uint32_t i = 0; i < d->n_in; i++) {
+        uint32_t keeps = job->result.keeps[i];
+        if (keeps > 1 || (keeps && bp_ir_is_stable(ir, job->graph->value_of[d->in[i]])))
+            return bp_error(BP_ERR_PLUGIN, "engine of %s: compile sets keeps %u of input %u: "
+                            "expected 0, or 1 of an input that the group updates",
+                            job->entry->plugin.name, keeps, i);
+        if (keeps && !job->entry->engines.state)
+            return bp_error(BP_ERR_PLUGIN, "engine of %s: compile keeps input %u, and the table "
+                            "has no callback state", job->entry->plugin.name, i);
+    }
     return BP_OK;
+}
+
+/* Whether the engine keeps an input of a group. Calls have no inputs that are updated. */
+static bool result_keeps(const struct engine_job *job)
+{
+    bool keeps = false;
+
+    for (uint32_t i = 0; i < job->graph->data.n_in; i++) keeps |= job->result.keeps[i];
+    return keeps && !(job->request.flags & BP_ENGINE_CALL);
 }
 
 static bool same_value_type(const struct bp_data_value *a, uint32_t dtype, uint32_t rank,
@@ -328,7 +350,10 @@ static enum bp_status code_create(struct engine_job *job, struct bp_engine_code 
     code->flags = job->request.flags;
     code->id = id;
     for (uint32_t v = 0; v < job->graph->n_value; v++) id[v] = job_value(job, v)->id;
-    if (job->result.captures == 1 && !(job->request.flags & BP_ENGINE_CALL))
+    if (result_keeps(job)) {
+        code->keeps = job->result.keeps;
+        job->result.keeps = NULL;
+    } else if (job->result.captures == 1 && !(job->request.flags & BP_ENGINE_CALL))
         code->kernel.flags &= ~(uint32_t)BP_KERNEL_NO_CAPTURE;
     memcpy(code->hash, job->graph->data.hash, sizeof code->hash);
     job->result.in_layout = job->result.out_layout = NULL;
@@ -413,6 +438,7 @@ static enum bp_status call_make(const struct bp_ir *ir, const struct engine_job 
     step_fill(p, code, &job->result);
     p->plan_bytes = job->result.bytes;
     status = bp_prepared_count_plans(p);
+    code->prepared = p;
     if (status) bp_prepared_release(p);
     else *out_prepared = p;
     return status;

@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "layouts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,17 +52,40 @@ static bool wants_layouts(const struct bp_engine_code *code)
     return false;
 }
 
+/* The engine's note, and the bytes that the engine keeps of tensors. NULL: there is neither. */
+static char *group_text(const struct bp_ir *ir, const struct bp_node *call,
+                        const struct bp_engine_code *code)
+{
+    const char *note = code->note ? code->note : "";
+    uint64_t bytes = 0;
+    uint32_t n = 0;
+    char *text;
+
+    for (uint32_t i = 0; code->keeps && i < call->n_in; i++) {
+        const struct bp_view *v = &ir->value[call->in[i]].type->view;
+        if (!code->keeps[i]) continue;
+        n++;
+        bytes += (uint64_t)v->count * bp_dtype_bits(v->dtype) / 8;
+    }
+    if (!n) return code->note ? strdup(note) : NULL;
+    text = malloc(strlen(note) + 80);
+    if (text)
+        sprintf(text, "%s%skeeps %llu bytes of %u tensors between runs", note, *note ? "; " : "",
+                (unsigned long long)bytes, n);
+    return text;
+}
+
 /* Fills the report of a group, apart from what is known before it is compiled. */
 static enum bp_status group_report(const struct bp_ir *ir, const struct bp_node *call,
                                    const struct bp_prepared *prepared, const uint32_t *nodes,
                                    uint32_t n, struct bp_engine_group *to)
 {
     const struct bp_engine_code *code = bp_engine_code_of(prepared);
-    struct bp_engine_group made = {.text = code->note ? strdup(code->note) : NULL,
+    struct bp_engine_group made = {.text = group_text(ir, call, code),
                                    .replaced = malloc(n * sizeof *nodes),
                                    .in = malloc((call->n_in + 1u) * sizeof *call->in)};
 
-    if (!made.replaced || !made.in || (code->note && !made.text)) {
+    if (!made.replaced || !made.in || ((code->note || code->keeps) && !made.text)) {
         free(made.text);
         free(made.replaced);
         free(made.in);
@@ -83,8 +107,13 @@ static enum bp_status group_compile(const struct bp_ir *ir, struct bp_plugin_ent
                                     struct bp_prepared **out_prepared, uint32_t *out_origin)
 {
     struct bp_prepared *donor = bp_engine_donor_find(ir, entry, graph);
+    bool same = donor && !bp_engine_changed(bp_engine_code_of(donor), graph, NULL);
 
-    if (!donor || bp_engine_changed(bp_engine_code_of(donor), graph, NULL))
+    if (same && bp_engine_code_of(donor)->keeps) { /* the values are those of another program */
+        same = false;
+        donor = NULL;
+    }
+    if (!same)
         return bp_engine_compile_group(ir, entry, graph, blob, donor, out_prepared, out_origin);
     bp_graph_copy_destroy(graph);
     bp_prepared_retain(donor);

@@ -35,7 +35,8 @@ static enum bp_status engine_launch(const struct bp_launch *l)
     enum bp_status status;
 
     status = code->engines->run(&run);
-    return status ? bp_error_leave(status, code->entry->plugin.name, "run") : BP_OK;
+    if (status) return bp_error_leave(status, code->entry->plugin.name, "run");
+    return code->n_kept ? bp_state_write_through(code, l) : BP_OK;
 }
 
 void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *plan)
@@ -53,6 +54,7 @@ void bp_engine_code_destroy(void *self, const struct bp_kernel *kernel, void *pl
         free(context);
     }
     engines->engine_destroy(code->entry->self, device, code->engine);
+    bp_state_finish(code);
     pthread_mutex_destroy(&code->lock);
     free(code->in_layout);
     free(code->out_layout);
@@ -79,6 +81,7 @@ void bp_engine_code_init(struct bp_engine_code *code, struct bp_plugin_entry *en
     code->device = device;
     code->plain.code = code;
     pthread_mutex_init(&code->lock, NULL);
+    pthread_cond_init(&code->turn, NULL);
 }
 
 /* ---- contexts ---- */

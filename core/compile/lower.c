@@ -495,6 +495,7 @@ static void schedule_register(struct bp_schedule *s)
 {
     s->shrinker = (struct bp_shrinker){schedule_shrink, s, NULL};
     bp_shrinker_register(s->device, &s->shrinker);
+    if (s->n_content) atomic_fetch_add(&s->device->n_writebacks, 1);
 }
 
 enum bp_status bp_schedule_create(struct bp_ir *ir, struct bp_tuner *tuner,

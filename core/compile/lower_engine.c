@@ -55,6 +55,12 @@ enum bp_status bp_lower_engine(struct bp_lowering *l, const struct bp_node *node
     for (uint32_t i = 0; code->updates && i < node->n_in; i++)
         if (code->updates[i])
             l->schedule->value[l->schedule->value[l->in[i]]->root]->written = true;
+    for (uint32_t i = 0; code->keeps && i < node->n_in; i++) {
+        const struct bp_scheduled_value *value = l->schedule->value[l->in[i]];
+        if (!code->keeps[i]) continue;
+        TRY(bp_state_add(bp_engine_code_of(p), i, l->schedule->ir->value[value->index].constant));
+        l->schedule->n_kept++;
+    }
     l->schedule->n_engine++;
     if (code->engines->flags & BP_ENGINE_UPDATES) l->schedule->n_content += node->n_in;
     l->tuned = false;

@@ -3,6 +3,8 @@
  * ended. */
 #include "schedule.h"
 
+#include "engine.h"
+
 #include <stdlib.h>
 
 void bp_schedule_add_user(struct bp_schedule *s, struct bp_timeline *timeline, uint64_t number)
@@ -74,7 +76,11 @@ void bp_schedule_release(struct bp_schedule *s)
 void bp_schedule_destroy(struct bp_schedule *s)
 {
     if (!s) return;
-    if (s->shrinker.shrink) bp_shrinker_unregister(s->device, &s->shrinker);
+    if (s->n_kept) bp_state_leave(s);
+    if (s->shrinker.shrink) {
+        bp_shrinker_unregister(s->device, &s->shrinker);
+        if (s->n_content) atomic_fetch_sub(&s->device->n_writebacks, 1);
+    }
     bp_context_free_idle(s);
     schedule_note_users(s);
     bp_ir_drop_constants(s->ir);

@@ -68,6 +68,7 @@ struct bp_schedule {
     struct bp_scheduled_launch *launch;
     uint32_t n_value, n_launch;
     uint32_t n_engine; /* launches that engines run */
+    uint32_t n_kept;    /* of their inputs: those whose contents engines keep */
     uint32_t n_content; /* inputs of those among them whose engines get rows of bp_content */
     uint32_t *input, *output; /* the values of the graph's inputs and outputs */
     uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */

@@ -51,6 +51,8 @@ struct bp_device {
     _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how many calls had to wait, by reason */
     _Atomic uint64_t peer_copies; /* copies from devices of the same plugin, made by the plugin */
 
+    _Atomic uint32_t n_writebacks; /* buffers whose contents an engine keeps or has lost, and
+                                      programs whose engines compare versions: writeback.h */
     _Atomic bool recording; /* the work of one of the device's streams is being captured */
 
     pthread_mutex_t lock;

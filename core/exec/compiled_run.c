@@ -3,6 +3,8 @@
  * results, and returns the outputs. */
 #include "program.h"
 
+#include "../compile/engine.h"
+
 #include <stdlib.h>
 
 /* ---- whether the schedule fits ---- */
@@ -210,17 +212,22 @@ enum bp_status bp_schedule_run(struct bp_schedule *s, const struct bp_schedule_w
                                struct bp_tensor **out, bool *out_began)
 {
     struct bp_schedule_context *c;
+    struct bp_state_run run;
     enum bp_status status;
 
     *out_began = false;
+    if (__builtin_expect(s->n_kept != 0, 0) || bp_device_has_writebacks(s->device))
+        TRY(bp_state_enter(s, in, out));
     TRY(bp_context_take(s, stream->timeline, &c));
     status = make_results(s, c, stream->timeline, out);
     if (status == BP_OK) {
         *out_began = true;
+        if (s->n_kept) bp_state_begin(s, watch->watcher && stream->timeline->queue, &run);
         bp_context_bind(s, c, stream->timeline, in);
         status = bp_schedule_launch(s, c, stream, watch);
         note_use(s, c, stream->timeline, in);
         record_writes(s, c, in);
+        if (s->n_kept) bp_state_end(&run, stream->timeline);
     }
     bp_context_leave_arena(c, stream->timeline);
     if (status == BP_OK) status = bp_stream_drain_if_sync(stream);

@@ -184,6 +184,15 @@ static struct bp_buffer *constant_buffer(const struct bp_program *p, uint32_t va
     return t ? t->buffer : NULL;
 }
 
+/* Lets engines write the constants that they keep, before recorded work reads them. */
+static enum bp_status program_settle(const struct bp_program *p)
+{
+    if (!bp_device_has_writebacks(p->device)) return BP_OK;
+    for (uint32_t v = 0; v < p->graph->n_value; v++)
+        if (constant_buffer(p, v)) TRY(bp_buffer_settle(constant_buffer(p, v)));
+    return BP_OK;
+}
+
 /* Sets the constants' versions: those before a capture, which increases them like a run. */
 static void note_versions(const struct bp_program *p, uint64_t *version)
 {
@@ -235,6 +244,9 @@ static enum bp_status program_record(struct bp_program *p, struct bp_stream *str
     enum bp_status status;
 
     program_forget(p);
+    if (p->schedule && p->schedule->n_kept)
+        return bp_error(BP_ERR_UNSUPPORTED, "an engine keeps values between runs");
+    TRY(program_settle(p));
     TRY(bp_capture_begin(stream, p->graph, &r));
     status = make_places(p, stream->timeline);
     if (status == BP_OK) status = program_execute(p, stream);
@@ -320,6 +332,7 @@ static enum bp_status program_replay(struct bp_program *p, struct bp_stream *str
     enum bp_status status;
 
     TRY(check_given(p, in, out));
+    TRY(program_settle(p));
     for (uint32_t i = 0; i < p->graph->n_input; i++)
         TRY(bp_program_move(stream, in[i], &p->place[i]));
     status = bp_capture_replay(p->recording, stream);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c: allocates, shares and frees buffers, records their users, and initializes and frees the
  * memory of a device. */
+#include "writeback.h"
 #include "pool.h"
 
 #include <inttypes.h>
@@ -100,6 +101,9 @@ void bp_buffer_release(struct bp_buffer *buffer)
         buffer->device->invalidate_calls(buffer->device, buffer->id);
         if (buffer->source) buffer->source->destroy(buffer);
     }
+    if (__builtin_expect(
+            atomic_load_explicit(&buffer->writeback, memory_order_relaxed) != NULL, 0))
+        bp_writeback_destroy(buffer);
     if (!pool) {
         buffer_release_imported(buffer);
         return;

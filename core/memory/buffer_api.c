@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer_api.c: implements the public functions for buffers: memory without tensors, export to
  * other processes, and trim. */
+#include "writeback.h"
 #include "pool.h"
 
 enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stream,
@@ -29,7 +30,7 @@ enum bp_status bp_buffer_get_info(struct bp_buffer *buffer, struct bp_buffer_inf
     struct bp_buffer_info info = {.size = sizeof info};
 
     if (!bp_buffer_is(buffer)) return bp_not_a("buffer");
-    bp_buffer_expose(buffer);
+    TRY(bp_buffer_expose(buffer));
     info.device = buffer->device;
     info.handle = buffer->memory.handle;
     info.data = buffer->memory.data;
@@ -59,7 +60,7 @@ enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint6
     if (!entry->runtime.memory_export)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: other processes cannot map its memory",
                         device->name);
-    bp_buffer_expose(buffer);
+    TRY(bp_buffer_expose(buffer));
     segment = buffer->block.span->segment;
     bp_error_enter();
     status = entry->runtime.memory_export(entry->self, device->index, buffer->space, &segment->raw,

@@ -16,7 +16,7 @@ enum bp_access {
 
 /* Bytes for a tensor inside its buffer, with room to align it to a cache line. They also make the
  * size of struct bp_buffer a multiple of a line. */
-enum { BP_STORAGE_ROOM = 256 + 64 };
+enum { BP_STORAGE_ROOM = 256 + 56 };
 
 /* An address as kernels and copies receive it: the handle of the segment, and the address or offset
  * in the segment. {NULL, NULL}: the buffer has 0 bytes. */
@@ -27,6 +27,7 @@ struct bp_address {
 /* The beginning of a source (source.h). destroy: called when the buffer has no references any
  * more. */
 struct bp_buffer;
+struct bp_writeback; /* writeback.h */
 struct bp_buffer_source {
     void (*destroy)(struct bp_buffer *buffer);
 };
@@ -45,7 +46,7 @@ struct bp_buffer {
     _Atomic uint32_t access;   /* enum bp_access; it only increases */
     uint8_t space;             /* enum bp_space */
     bool used;                 /* deferred has or had users; guarded like deferred */
-    _Atomic bool exposed;      /* bp_buffer_expose */
+    _Atomic bool exposed;      /* writeback.h */
     uint64_t id;               /* unique in the process */
     _Atomic uint64_t version;  /* incremented at each write that is noticed */
     struct bp_deferred deferred; /* its users, under the pool's lock. Imported memory: release frees
@@ -54,6 +55,8 @@ struct bp_buffer {
                                   reference */
     struct bp_buffer_source *source; /* of frozen memory whose contents may be freed (source.h), or
                                         NULL; it stays until the buffer has no references */
+    _Atomic(struct bp_writeback *) writeback; /* writeback.h; NULL: no engine has ever kept its
+                                                 contents */
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
                                            lines */
 };
@@ -115,12 +118,17 @@ static inline void bp_buffer_record_write(struct bp_buffer *buffer)
     atomic_fetch_add_explicit(&buffer->version, 1, memory_order_relaxed);
 }
 
-/* Notes that the app, or another process, has an address of the buffer's memory, through which it
- * can read and write the contents unnoticed. */
-static inline void bp_buffer_expose(struct bp_buffer *buffer)
+/* The same on the shortest path of calls, which has no atomic read-modify-write: one of two writes
+ * at once may not be counted. Calls take other paths while an engine compares versions
+ * (bp_device_has_writebacks). */
+static inline void bp_buffer_record_write_short(struct bp_buffer *buffer)
 {
-    atomic_store_explicit(&buffer->exposed, true, memory_order_seq_cst);
+    uint64_t version = atomic_load_explicit(&buffer->version, memory_order_relaxed);
+
+    atomic_store_explicit(&buffer->version, version + 1, memory_order_relaxed);
 }
+
+/* Whether the app, or another process, has an address of the memory: bp_buffer_expose. */
 static inline bool bp_buffer_is_exposed(const struct bp_buffer *buffer)
 {
     return !buffer->pool || atomic_load_explicit(&buffer->exposed, memory_order_seq_cst);

@@ -117,7 +117,7 @@ static enum bp_status dlpack_check_export(const char *call, const struct bp_tens
                         "%s: the tensor is in memory space %u, expected %s's own (%d); copy it",
                         call, t->buffer->space, t->device->name, BP_SPACE_DEVICE);
     TRY(find_code(call, t->view.dtype, out_code));
-    bp_buffer_expose(t->buffer);
+    TRY(bp_buffer_expose(t->buffer));
     return bp_buffer_keep_contents(t->buffer);
 }
 

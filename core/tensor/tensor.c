@@ -358,6 +358,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
     if (atomic_load_explicit(&tensor->buffer->access, memory_order_acquire) != BP_ACCESS_FROZEN)
         TRY(bp_device_synchronize(tensor->device)); /* plans may read the contents from now on */
+    TRY(bp_buffer_settle(tensor->buffer));
     bp_tensor_set_frozen(tensor);
     return BP_OK;
 }
@@ -416,7 +417,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_buffer_keep_contents(tensor->buffer));
-    bp_buffer_expose(tensor->buffer);
+    TRY(bp_buffer_expose(tensor->buffer));
     TRY(bp_device_synchronize(tensor->device));
     if (atomic_load(&tensor->buffer->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
     *out_data = host_data(tensor);
@@ -475,6 +476,8 @@ enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_inf
     if (tensor->graph) return bp_info_fill(out, &info, sizeof info);
     info.data = is_mapped(tensor) ? host_data(tensor) : NULL;
     if (tensor->buffer->source) describe_source(tensor, &info);
+    if (bp_device_has_writebacks(tensor->device) && bp_writeback_is_pending(tensor->buffer))
+        info.data = NULL;
     info.space = tensor->buffer->space;
     info.offset = tensor->offset;
     info.buffer = tensor->buffer->id;

@@ -4,6 +4,7 @@
 #ifndef BP_TENSOR_PRIVATE_H
 #define BP_TENSOR_PRIVATE_H
 
+#include "../memory/writeback.h"
 #include "../memory/memory.h"
 
 /* A tensor. The members that kernels read are in the first cache line. */
@@ -358,5 +359,20 @@ bool bp_peer_can_copy(const struct bp_stream *stream, const struct bp_tensor *ds
                       const struct bp_tensor *src);
 enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, struct bp_tensor *src,
                             const struct bp_move *move);
+
+/* To be called before all elements of a tensor are written, and when they were. */
+static inline enum bp_status bp_tensor_overwrite(struct bp_tensor *tensor, bool *out_began)
+{
+    *out_began = false;
+    if (!bp_device_has_writebacks(tensor->device)) return BP_OK;
+    return bp_writeback_overwrite(tensor->buffer, tensor->offset,
+                             tensor->view.flags & BP_VIEW_STRIDED ? 0 : bp_tensor_span(tensor),
+                             out_began);
+}
+static inline void bp_tensor_end_overwrite(struct bp_tensor *tensor, bool began,
+                                           enum bp_status status)
+{
+    if (__builtin_expect(began, 0)) bp_writeback_end_overwrite(tensor->buffer, status == BP_OK);
+}
 
 #endif

@@ -193,9 +193,16 @@ static enum bp_status check_target(const char *call, const struct bp_tensor *t)
 enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tensor, const void *host,
                                uint64_t size)
 {
+    enum bp_status status;
+    bool began;
+
     TRY(check_host("bp_tensor_write", stream, tensor, host, size));
     TRY(check_target("bp_tensor_write", tensor));
-    return size ? bp_transfer_write(stream, tensor, host) : BP_OK;
+    if (!size) return BP_OK;
+    TRY(bp_tensor_overwrite(tensor, &began));
+    status = bp_transfer_write(stream, tensor, host);
+    bp_tensor_end_overwrite(tensor, began, status);
+    return status;
 }
 
 enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
@@ -205,6 +212,7 @@ enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor
 
     TRY(check_host("bp_tensor_read", stream, tensor, host, size));
     if (!size) return BP_OK;
+    TRY(bp_buffer_settle(tensor->buffer));
     TRY(bp_buffer_hold_contents(tensor->buffer));
     status = bp_transfer_read(stream, tensor, host);
     bp_buffer_end_hold(tensor->buffer);
@@ -439,11 +447,15 @@ enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
                               struct bp_tensor *src)
 {
     enum bp_status status;
+    bool began;
 
     TRY(check_copy(stream, dst, src));
     if (!dst->view.count) return BP_OK;
+    TRY(bp_buffer_settle(src->buffer));
     TRY(bp_buffer_hold_contents(src->buffer));
-    status = copy_elements(stream, dst, src);
+    status = bp_tensor_overwrite(dst, &began);
+    if (status == BP_OK) status = copy_elements(stream, dst, src);
+    bp_tensor_end_overwrite(dst, began, status);
     bp_buffer_end_hold(src->buffer);
     return status;
 }

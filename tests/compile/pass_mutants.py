@@ -30,6 +30,8 @@ PROGRAMS = {"engine": ("test_engine", ["tests/plugins/engined"], ""),
             "sim_engine": ("test_sim_engine", ["tests/plugins/simengined"], "sim:0"),
             "layout_rows": ("test_layout_rows", ["plugins/cpu", "tests/plugins/blocked"], ""),
             "graph_only": ("test_graph_only", ["tests/plugins/graphonly", "plugins/cpu"], ""),
+            "engine_updates": ("test_engine_updates", ["tests/plugins/engined"], ""),
+            "engine_state": ("test_engine_state", ["tests/plugins/engined"], ""),
             "engine_cancel": ("test_engine_cancel", ["tests/plugins/engined"], "")}
 CPU = ["plugins/cpu", "tests/plugins/blocked"]
 

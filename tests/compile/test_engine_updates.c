@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_engine_updates.c: tests engines that update memory, such as weights and caches: which nodes
- * may be in a group, values after runs, and rows of bp_content. The engine does what BP_ENGINED says
- * (../plugins/engined/engined.h). */
+ * may be in a group, values after runs, and rows of bp_content. The words of the engine's device:
+ * ../plugins/engined/engined.h. */
 #include "engine_kit.h"
 
 #include <backplane/ops.h>
@@ -179,7 +179,8 @@ Test(engine_updates, order_of_reads_and_updates)
     pair_destroy(&p);
 }
 
-/* Asserts that the updates of a text are in no group, for this reason, and that values are right. */
+/* Asserts that the updates of a text are in no group, for this reason, and that values are
+ * right. */
 static void expect_kernels(const char *words, const char *text, const char *why)
 {
     struct pair p = pair_of(words, text);

@@ -194,7 +194,8 @@ struct bp_tensor_info { /* output struct */
     int64_t count;                 /* number of elements */
     uint64_t bytes;                /* bytes of count elements without gaps */
     void *data;                    /* address of the first element; NULL unless the host may access
-                                      it there, and for tensors with a source */
+                                      it there, for tensors with a source, and while an engine
+                                      keeps newer contents (bp_tensor_map gets them) */
     uint32_t dtype, rank;
     uint32_t contiguous;           /* 1: row-major without gaps */
     uint32_t space;                /* enum bp_space: the kind of memory */

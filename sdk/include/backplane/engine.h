@@ -188,6 +188,12 @@ struct bp_engine_compiled { /* output struct */
      * program with the group is not recorded. No effect with BP_ENGINE_CALL. */
     uint32_t captures;
     uint32_t zero; /* 0 */
+
+    /* An array of the core, with an entry for each input of the graph, filled with zeros. 1, of an
+     * input that the group updates: `run` leaves the new contents in memory of the engine, from
+     * where later runs take them, and `state` writes them to the tensor when something else needs
+     * them. Such a group is never recorded, and no other program shares it. */
+    uint32_t *keeps;
 };
 
 /* Identifies the contents of an input of a run. If `memory` is not 0, and equal rows of two runs
@@ -271,6 +277,22 @@ struct bp_engines { /* table */
 
     uint32_t flags; /* enum bp_engine_abilities */
     uint32_t zero;  /* 0 */
+
+    /* Takes a kept value from the engine: input number `input` of a group, whose memory the view
+     * states. After a run the engine's value of a kept input is newer than the memory, and the next
+     * run uses it and does not read the view. forget 0: the engine writes its value to the view;
+     * then the two are equal, and the next run uses the value if the row of bp_content says that
+     * the memory was not written since. forget 1: the engine writes nothing, and the next run reads
+     * the view.
+     *
+     * The work is done in the order of the stream. All runs have ended, and none begins before that
+     * work has ended, except that the core calls state with forget 0 directly after a run, in the
+     * order of its stream, if the app has an address of the memory. If the value is not newer than
+     * the view, state may write it again or do nothing. After a run that failed, state fails unless
+     * the value is that from before the run: the core then refuses to read the tensor until the app
+     * has written all of it. Required if a group keeps an input. */
+    enum bp_status (*state)(void *self, uint32_t device, void *engine, uint32_t input,
+                            uint32_t forget, const struct bp_view *view, void *stream);
 };
 
 #ifdef __cplusplus

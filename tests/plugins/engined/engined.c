@@ -438,6 +438,9 @@ static void result_fill(const struct bp_engine_compile *c, const struct engine *
             views_equal(&e->views.view[e->in[i]], &e->views.view[e->out[0]]))
             out->may_share[0] = (int32_t)i;
     out->captures = engined_has("captures");
+    for (uint32_t i = 0; i < e->n_in; i++) out->keeps[i] = engined_state_keeps(e->state, i);
+    if (engined_has("compile=keeps")) out->keeps[0] = 1;
+    if (engined_has("compile=keepsmore")) out->keeps[0] = 2;
     if (engined_has("compile=types")) out->out_type[0].extent[0]++;
     if (engined_has("compile=layouts")) out->out_layout[0] = 9;
     if (engined_has("compile=shares")) out->may_share[0] = (int32_t)c->graph->n_in;
@@ -610,6 +613,16 @@ static enum bp_status engined_run(const struct bp_engine_run *run)
                : status;
 }
 
+static enum bp_status engined_give(void *self, uint32_t device, void *engine, uint32_t input,
+                                   uint32_t forget, const struct bp_view *view, void *stream)
+{
+    struct engine *e = engine;
+
+    (void)device;
+    engined_enter(self);
+    return engined_state_call(self, e->state, input, forget, view, stream);
+}
+
 static enum bp_status context_create(void *self, uint32_t device, void *engine, void **out_context)
 {
     struct engine *e = engine;
@@ -697,6 +710,7 @@ const struct bp_plugin *bp_plugin_get(void)
     if (engined_has("saves") || engined_word("save")) engines.save = engined_save;
     if (engined_has("refits") || engined_word("refit")) engines.refit = engined_refit;
     if (engined_has("updates")) engines.flags = BP_ENGINE_UPDATES;
+    if (!engined_has("state=absent")) engines.state = engined_give;
     engines.n_known = engined_known(&engines.known);
     plugin.name = "engined";
     plugin.create = engined_create;

@@ -42,7 +42,10 @@
  *   updates              groups may update memory (when the plugin is loaded)
  *   copies               runs use copies of their inputs in memory of the engine, which it makes
  *                        again if the contents have changed; updated inputs are copied back
+ *   keeps                copies, and runs leave updated inputs in the copies: state copies back
  *   state=never, blind   makes the copies in each run; only in the first one
+ *   state=NAME           state is wrong in one way: see engined_state.c
+ *   forget=ignores       state does nothing where it is to forget a value
  *
  *   captures             states that its runs may be recorded
  *
@@ -72,6 +75,7 @@ struct engined {
     atomic_int refits, changed; /* groups made from others, and the constants that were changed */
     atomic_uint flags, allow; /* of the last claim */
     atomic_int differ;        /* compilations whose flags are not those of the claim */
+    atomic_int given, forgotten; /* calls of state */
     atomic_int copied, reused; /* inputs of runs that were copied, and that need not be */
 };
 extern struct engined engined;
@@ -154,6 +158,11 @@ enum bp_status engined_state_begin(struct engined_state *state, const struct bp_
                                    struct bp_view *in);
 enum bp_status engined_state_end(struct engined_state *state, const struct bp_engine_run *run,
                                  enum bp_status status);
+
+/* Whether runs leave an updated input in the copy; and what the callback state does. */
+bool engined_state_keeps(const struct engined_state *state, uint32_t input);
+enum bp_status engined_state_call(void *self, struct engined_state *state, uint32_t input,
+                                  uint32_t forget, const struct bp_view *view, void *stream);
 
 /* engined_defect.c: does what run=NAME says, at the end of a run. */
 void engined_defect(const struct bp_engine_run *run);
