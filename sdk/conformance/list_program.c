@@ -89,6 +89,11 @@ static const struct bp_engines *engine_of(const struct fixture *f)
     return plugin && plugin->size > offsetof(struct bp_plugin, engines) ? plugin->engines : NULL;
 }
 
+static bool updates_memory(const struct bp_engines *engine)
+{
+    return engine->size > offsetof(struct bp_engines, flags) && engine->flags & BP_ENGINE_UPDATES;
+}
+
 void list_add_networks(struct list *list)
 {
     static const struct check_case cases[] = {
@@ -115,4 +120,10 @@ void list_add_networks(struct list *list)
             l->arg[0] = i;
             l->arg[1] = engine->size > offsetof(struct bp_engines, save) && engine->save;
         }
+    for (uint32_t i = 0; updates_memory(engine) && engine_state_name(i); i++) {
+        struct listed *l = list_add(list, SUITE_GRAPH);
+        snprintf(l->id, sizeof l->id, "graph/state/%s", engine_state_name(i));
+        l->run = engine_state;
+        l->arg[0] = i;
+    }
 }

@@ -35,6 +35,11 @@ def a_right_engine_passes():
     result = Run(ENGINED, "--suite", "graph", env={"BP_ENGINED": "saves refits"})
     assert result.status == 0, result
     assert len(result.by_id) == 108 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
+    for device in (ENGINED, SIMENGINED):
+        for words in ("updates", "updates copies", "updates keeps", "updates keeps contexts captures"):
+            result = Run(device, "--filter", "graph/state/*", env={"BP_ENGINED": words})
+            assert result.status == 0, result
+            assert len(result.by_id) == 11 and all(c["outcome"] == "pass" for c in result.by_id.values()), result
     for device, words in ((ENGINED, "contexts last"), (SIMENGINED, "saves refits contexts"), (SIMENGINED, "captures saves")):
         result = Run(device, "--suite", "graph", env={"BP_ENGINED": words})
         assert result.status == 0, result
@@ -136,6 +141,14 @@ ENGINES = [
     ("run=extents", [*RUNS], "buckets/chain", ": element "),
     ("saves blob=trusts", ["damaged"], "damaged/product", "a program of a file with damaged bytes: element "),
     ("refit=keeps", ["weights"], "weights/image", "with other weights: element "),
+    ("updates copies state=blind", ["state"], "state/write", "the output of a run: element "),
+    ("updates copies state=lazy", ["state"], "state/read", "the updated tensor: element "),
+    ("updates keeps state=silent", ["state"], "state/read", "the updated tensor: element "),
+    ("updates keeps state=half", ["state"], "state/call", "the updated tensor: element "),
+    ("updates keeps state=newer", ["state"], "state/part", "the output of a run: element "),
+    ("updates keeps state=fails", ["state"], "state/program", "the value is lost"),
+    ("updates keeps state=forgets", ["state"], "state/read", "the updated tensor: element "),
+    ("updates keeps forget=ignores", ["state"], "state/write", "the output of a run: element "),
 ]
 
 

@@ -34,6 +34,11 @@ check_fn engine_claims, engine_results, engine_inputs, engine_twice, engine_thre
 check_fn engine_deadline, engine_leaks, engine_saved, engine_damaged, engine_weights;
 check_fn engine_streams, engine_buckets;
 
+/* The function of the cases graph/state/<name>, arg is the number of the name; NULL: there is
+ * none. */
+check_fn engine_state;
+const char *engine_state_name(uint32_t number);
+
 /* The functions of the cases plugin/memory, plugin/process and plugin/again. */
 check_fn plugin_memory, plugin_process, plugin_again;
 
