@@ -36,7 +36,7 @@ DEV = os.path.join(ROOT, "dev")
 # Suites of meson that a build has to have: one that is lost is a failure, not a shorter list.
 NORMAL = ["plugins", "unit", "compile", "ops", "dlpack", "template", "tools", "thread", "exit", "style", "headers", "install",
           "docs", "fuzz", "graphs", "conform", "kernels", "gpu", "standins", "bench", "onnx", "xpu", "openvino", "ccl",
-          "environments", "python", "kit", "targets"]
+          "environments", "python", "kit", "targets", "npu", "mlu", "ipu"]
 ASAN = ["unit", "compile", "template", "tools", "thread", "gpu", "standins", "fuzz", "graphs", "onnx", "openvino", "ccl", "python",
         "kit"]
 TSAN = ["thread", "graphs", "gpu", "standins", "ccl", "kit"]

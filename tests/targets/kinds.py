@@ -43,7 +43,7 @@ KINDS = {
                 {"ASCEND_OPP_PATH": "any", "BP_STANDIN_DEVICES": "2"}),
     "mlu": Kind("an MLU of Cambricon", "the stand-ins for CNRT, CNCL and CNNL", ("tests/standins/cnrt/",), "tests/standins/cnrt",
                 {"BP_STANDIN_DEVICES": "2"}),
-    "kunlun": Kind("an XPU of Kunlunxin", "the stand-in for the libraries of XRE 5", ("tests/gpu/standin/libxpucuda.so.1",), "tests/gpu/standin",
+    "kunlun": Kind("an XPU of Kunlunxin", "the stand-in for the libraries of XRE 5", ("tests/standins/xre/",), "tests/standins/xre",
                    {"BP_SIM_DEVICES": "2"}),
-    "ipu": Kind("an IPU of Graphcore", "the shim on the stand-in for Poplar", ("tests/standins/poplar/",), "tests/standins/poplar"),
+    "ipu": Kind("an IPU of Graphcore", "the shim on the stand-in for Poplar", ("tests/ipu/",), "tests/ipu"),
 }
