@@ -36,6 +36,7 @@ static int call_format(const struct kit_arg *arg, const struct bp_view *view)
                  : view->rank == 4 ? NPU_FORMAT_NCHW
                  : view->rank == 5 ? NPU_FORMAT_NCDHW
                                    : NPU_FORMAT_ND;
+    if (format == NPU_FORMAT_TO_NZ) format = NPU_FORMAT_ND;
     return format - 1;
 }
 
@@ -92,6 +93,8 @@ static void *call_tensor(struct npu_chain *chain, const struct npu_place *place,
     void *tensor;
 
     if (!extent || npu_dtype(view->dtype) < 0) return NULL;
+    if (arg->format == NPU_FORMAT_NZ || arg->format == NPU_FORMAT_TO_NZ)
+        extent = npu_nz_elements(view);
     if (view->dtype == BP_BF16 && !npu_has_bf16(chain->npu)) return NULL;
     *to = call_binding(b, arg, item ? *item : 0);
     to->address = npu_binding_address(to, place);

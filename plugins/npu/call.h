@@ -64,7 +64,9 @@ enum {
     NPU_FORMAT_NCHW = 1,
     NPU_FORMAT_NCL = 48,
     NPU_FORMAT_NCDHW = 31,
-    NPU_FORMAT_IMAGE = 255 /* of the latter three, by the rank */
+    NPU_FORMAT_NZ = 30,
+    NPU_FORMAT_TO_NZ = 254, /* ND, in memory that has room for NZ */
+    NPU_FORMAT_IMAGE = 255  /* of the latter three, by the rank */
 };
 #define NPU_IMAGE_IN(port) KIT_ARG(.from = KIT_FROM_IN, .at = port, .format = NPU_FORMAT_IMAGE)
 #define NPU_IMAGE_OUT(port) KIT_ARG(.from = KIT_FROM_OUT, .at = port, .format = NPU_FORMAT_IMAGE)
@@ -78,6 +80,15 @@ struct kit_arg npu_guard(struct kit_build *b, struct kit_arg index, int64_t n, b
 #define NPU_GUARD_FUNCTIONS \
     "Clamp NeTensor Any InplaceMaskedFillScalar InplaceFillScalar RemainderTensorTensor"
 
+/* layouts.c: the layouts of tensors that rows name, from 1. */
+enum {
+    NPU_LAYOUT_NZ = 1,
+    NPU_LAYOUTS = 1
+};
+extern const struct bp_layout npu_layouts[NPU_LAYOUTS];
+/* The elements of a matrix in FRACTAL_NZ, with padding. */
+int64_t npu_nz_elements(const struct bp_view *view);
+
 /* The callbacks of all rows, and the table beside the kernel rows: rows.c. */
 enum bp_status npu_row_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out);
 enum bp_status npu_row_launch(const struct bp_launch *launch);
@@ -90,11 +101,13 @@ const struct kit_row *npu_row_of(const struct bp_kernel *kernel);
 #define NPU_ROW_OR(...)
 #define NPU_BUILT(...)
 #define NPU_BUILT_EACH(...)
+#define NPU_LAID(...)
 #include "rows_all.def"
 #undef NPU_BUILD
 #undef NPU_ROW
 #undef NPU_ROW_OR
 #undef NPU_BUILT
 #undef NPU_BUILT_EACH
+#undef NPU_LAID
 
 #endif

@@ -114,6 +114,7 @@ static const struct bp_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = BP_ABI_MAJOR,
     .abi_minor = BP_ABI_MINOR,
+    .needs_minor = 10, /* layouts */
     .build = BP_BUILD_FLAGS,
     .name = NPU_NAME,
     .version = NPU_VERSION,

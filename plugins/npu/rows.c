@@ -7,25 +7,30 @@
 
 #define NPU_BUILD(function)
 #define NPU_KERNEL(operator, variant, T, U, I, R, set) \
-    {BP_OPROW(operator), \
-     .name = "npu_" #operator#variant, \
-     .types = {T, U, I, R}, \
-     .flags = (set), \
-     .priority = 100, \
-     .launch = npu_row_launch, \
-     .prepare = npu_row_prepare, \
-     .plan_destroy = npu_row_destroy},
+    {BP_OPROW(operator),    .name = "npu_" #operator#variant, \
+     .types = {T, U, I, R}, .flags = (set), \
+     .priority = 100,       NPU_CALLS},
+#define NPU_CALLS \
+    .launch = npu_row_launch, .prepare = npu_row_prepare, .plan_destroy = npu_row_destroy
+
+static const uint16_t strides[] = {0, 0}, nz[] = {NPU_LAYOUT_NZ}, second_nz[] = {0, NPU_LAYOUT_NZ};
 
 static const struct bp_kernel kernels[] = {
 #define NPU_ROW(op, variant, T, U, I, R, flags, ...) NPU_KERNEL(op, variant, T, U, I, R, flags)
 #define NPU_ROW_OR NPU_ROW
 #define NPU_BUILT NPU_ROW
 #define NPU_BUILT_EACH NPU_ROW
+#define NPU_LAID(operator, variant, T, set, in, out, ...) \
+    {BP_OPROW(operator), .name = "npu_" #operator#variant, \
+     .types = {T},       .flags = (set), \
+     .priority = 110,    .in_layout = in, \
+     .out_layout = out,  NPU_CALLS},
 #include "rows_all.def"
 #undef NPU_ROW
 #undef NPU_ROW_OR
 #undef NPU_BUILT
 #undef NPU_BUILT_EACH
+#undef NPU_LAID
 };
 
 #define ARGUMENTS(...) \
@@ -41,6 +46,8 @@ static const struct kit_row rows[] = {
     {.functions = names, .build = function},
 #define NPU_BUILT_EACH(op, variant, T, U, I, R, flags, names, function) \
     {.functions = names, .build = function, .each = true},
+#define NPU_LAID(op, variant, T, flags, in, out, names, function) \
+    {.functions = names, .build = function},
 #include "rows_all.def"
 };
 
@@ -79,4 +86,7 @@ const struct bp_kernels npu_kernels = {
     .count = sizeof kernels / sizeof *kernels,
     .stride = sizeof *kernels,
     .usable = rows_usable,
+    .layout = npu_layouts,
+    .layout_count = NPU_LAYOUTS,
+    .layout_stride = sizeof *npu_layouts,
 };
