@@ -60,6 +60,12 @@ static void *call_keep(struct npu_chain *chain, void *object, int (*destroy)(con
     return object;
 }
 
+/* The number of an argument's first tensor among those of its port. */
+static int64_t call_first(const struct kit_arg *arg)
+{
+    return (arg->from == KIT_FROM_INS || arg->from == KIT_FROM_OUTS) && arg->size ? arg->i : 0;
+}
+
 /* Where the address of a tensor comes from in each launch. item: its number in a list, because two
  * tensors of a list may have one view here and differ in other launches. */
 static struct npu_binding call_binding(const struct kit_build *b, const struct kit_arg *arg,
@@ -77,7 +83,8 @@ static struct npu_binding call_binding(const struct kit_build *b, const struct k
         if (t->base.from == KIT_FROM_NONE) return to;
     }
     if (at->from == KIT_FROM_OUT || at->from == KIT_FROM_OUTS) to.from = NPU_FROM_OUT;
-    to.at = (uint16_t)((to.from == NPU_FROM_OUT ? b->out_at : b->in_at)[at->at] + item);
+    to.at = (uint16_t)((to.from == NPU_FROM_OUT ? b->out_at : b->in_at)[at->at] +
+                       call_first(at) + item);
     return to;
 }
 

@@ -171,3 +171,26 @@ enum bp_status npu_linspace_build(struct kit_build *b)
     first = part_compare(b, "LtTensor", i, KIT_VALUE(KIT_NUMBER_IS((double)n / 2)));
     return part_end(b, part_where(b, first, low, high));
 }
+
+/* Numbers that are known in advance, as a constant of the plan. */
+static enum bp_status create_known(struct kit_build *b, const int64_t *number, int64_t n)
+{
+    return KIT_STEP(
+        b, "InplaceCopy", KIT_UPDATED(0),
+        kit_reshaped(b, kit_constant(b, BP_I64, 1, &n, number), b->out[0]->rank, b->out[0]->shape));
+}
+
+enum bp_status npu_shape_build(struct kit_build *b)
+{
+    return create_known(b, b->in[0]->shape, b->in[0]->rank);
+}
+
+enum bp_status npu_numel_build(struct kit_build *b)
+{
+    return create_known(b, &b->in[0]->count, 1);
+}
+
+enum bp_status npu_is_empty_build(struct kit_build *b)
+{
+    return create_fill(b, KIT_VALUE(KIT_OUT(0)), !b->in[0]->count);
+}

@@ -277,3 +277,48 @@ enum bp_status npu_logit_build(struct kit_build *b)
     m = part_compare(b, "LtTensor", m, KIT_VALUE(KIT_NUMBER_IS(0.25)));
     return part_end(b, part_two(b, "Mul", part_where(b, m, far, near), part_one(b, "Sign", twice)));
 }
+
+/* Inverse hyperbolic functions, in f64: f32 would lose digits in the steps. All grow as log(2 x). */
+static struct kit_arg element_large(struct kit_build *b, struct kit_arg x, struct kit_arg y)
+{
+    struct kit_arg large = part_compare(b, "GtTensor", x, KIT_VALUE(KIT_NUMBER_IS(0x1p28)));
+    struct kit_arg log = part_plus(b, part_one(b, "Log", x),
+                                   KIT_VALUE(KIT_NUMBER_IS(0.69314718055994530942)));
+
+    return part_where(b, large, log, y);
+}
+
+/* log1p(a + a^2 / (1 + sqrt(1 + a^2))) of the magnitude a, with the sign of x. */
+enum bp_status npu_asinh_build(struct kit_build *b)
+{
+    struct kit_arg x = part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64), one = KIT_NUMBER_IS(1), y;
+    struct kit_arg a = part_one(b, "Abs", x), square = part_two(b, "Mul", a, a);
+
+    y = part_plus(b, part_one(b, "Sqrt", part_plus(b, square, one)), one);
+    y = part_one(b, "Log1p", part_add(b, a, part_two(b, "Div", square, y)));
+    return part_end(b, part_two(b, "Mul", element_large(b, a, y), part_one(b, "Sign", x)));
+}
+
+/* log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1. */
+enum bp_status npu_acosh_build(struct kit_build *b)
+{
+    struct kit_arg x = part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64), y;
+    struct kit_arg t = part_plus(b, x, KIT_VALUE(KIT_NUMBER_IS(-1)));
+
+    y = part_one(b, "Sqrt", part_plus(b, t, KIT_VALUE(KIT_NUMBER_IS(2))));
+    y = part_two(b, "Mul", part_one(b, "Sqrt", t), y);
+    y = part_one(b, "Log1p", part_add(b, t, y));
+    return part_end(b, element_large(b, x, y));
+}
+
+/* log1p(2 a / (1 - a)) / 2 of the magnitude a, with the sign of x. */
+enum bp_status npu_atanh_build(struct kit_build *b)
+{
+    struct kit_arg x = part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64), y;
+    struct kit_arg a = part_one(b, "Abs", x), rest;
+
+    rest = part_sub(b, part_number(b, BP_F64, KIT_VALUE(KIT_NUMBER_IS(1))), a);
+    y = part_one(b, "Log1p", part_two(b, "Div", part_add(b, a, a), rest));
+    y = part_times(b, y, KIT_VALUE(KIT_NUMBER_IS(0.5)));
+    return part_end(b, part_two(b, "Mul", y, part_one(b, "Sign", x)));
+}

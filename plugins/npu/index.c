@@ -275,6 +275,26 @@ enum bp_status npu_gather_grad_build(struct kit_build *b)
                      kit_reshaped(b, part_in(b, 0), x->rank, shape));
 }
 
+enum bp_status npu_embedding_grad_build(struct kit_build *b)
+{
+    const struct bp_embedding_grad_attrs *attrs = b->attrs;
+    const struct bp_view *x = b->out[0];
+    const int64_t n = b->in[1]->count, rows = x->shape[0], size = rows ? x->count / rows : 0;
+    const int64_t column[2] = {n, 1};
+    struct kit_arg at, dy, padding;
+
+    if (!b->in[0]->count) return create_fill(b, KIT_VALUE(KIT_OUT(0)), 0);
+    at = index_line(b, npu_guard(b, KIT_VALUE(KIT_IN(1)), rows, false));
+    dy = index_slices(b, part_in(b, 0), n, size);
+    if (attrs->padding_idx >= 0) {
+        padding = part_compare(b, "EqTensor", kit_reshaped(b, at, 2, column),
+                               KIT_VALUE(KIT_SCALAR_IS(attrs->padding_idx)));
+        dy = part_where_number(b, padding, KIT_VALUE(KIT_SCALAR_IS(0)), dy);
+    }
+    return index_add(b, index_slices(b, index_sums(b, KIT_VALUE(KIT_OUT(0)), true), rows, size), 0,
+                     at, dy);
+}
+
 static enum bp_status index_nd_add(struct kit_build *b, struct kit_arg x, uint32_t index,
                                    uint32_t updates, uint32_t batch)
 {

@@ -180,14 +180,13 @@ enum bp_status npu_diag_embed_build(struct kit_build *b)
     return b->status;
 }
 
-/* Elements of a diagonal of a matrix of this many rows, from its first one on. */
-static int64_t diagonal_length(int64_t rows, int64_t columns)
+static int64_t diagonal_least(int64_t x, int64_t y)
 {
-    const int64_t n = rows < columns ? rows : columns;
-
-    return n < 0 ? 0 : n;
+    return x < y ? x : y;
 }
 
+/* With wrap the diagonal begins again in each block of as many rows as there are columns, and one
+ * more. */
 enum bp_status npu_fill_diagonal_build(struct kit_build *b)
 {
     const struct bp_fill_diagonal_attrs *attrs = b->attrs;
@@ -195,21 +194,18 @@ enum bp_status npu_fill_diagonal_build(struct kit_build *b)
     const struct bp_view *y = b->out[0];
     const struct move_part whole = move_whole(y);
     struct move_part p = {.rank = 1};
-    const int64_t d = y->rank == 2 ? attrs->offset : 0, row = d < 0 ? -d : 0;
+    const int64_t d = y->rank == 2 ? attrs->offset : 0, row = d < 0 ? -d : 0, rows = y->shape[0];
     const int64_t column = d > 0 ? d : 0, columns = y->shape[1];
+    const int64_t block = attrs->wrap && y->rank == 2 ? columns + 1 : rows;
 
     KIT_STEP(b, "InplaceCopy", KIT_UPDATED(0), KIT_IN(0));
     for (uint32_t a = 0; a < y->rank; a++) p.stride[0] += whole.stride[a];
-    p.offset = row * whole.stride[0] + column * whole.stride[1];
-    p.shape[0] = diagonal_length(y->shape[0] - row, columns - column);
-    if (p.shape[0]) move_fill(b, move_alias(b, KIT_VALUE(KIT_OUT(0)), &p), value);
-    for (int64_t top = columns + 1; attrs->wrap && y->rank == 2 && columns && top < y->shape[0];
-         top += columns + 1) {
-        const int64_t first = top + row;
+    for (int64_t top = 0; top < rows; top += block) {
+        const int64_t there = diagonal_least(block, rows - top);
 
-        p.offset = first * whole.stride[0] + column * whole.stride[1];
-        p.shape[0] = diagonal_length(y->shape[0] - first, columns - column);
-        if (p.shape[0]) move_fill(b, move_alias(b, KIT_VALUE(KIT_OUT(0)), &p), value);
+        p.offset = (top + row) * whole.stride[0] + column * whole.stride[1];
+        p.shape[0] = diagonal_least(there - row, columns - column);
+        if (p.shape[0] > 0) move_fill(b, move_alias(b, KIT_VALUE(KIT_OUT(0)), &p), value);
     }
     return part_pack(b);
 }
@@ -262,17 +258,45 @@ enum bp_status npu_tile_build(struct kit_build *b)
     return KIT_STEP(b, "Repeat", KIT_IN(0), kit_array(b, repeats, y->rank), KIT_OUT(0));
 }
 
+enum {
+    JOIN_MOST = 32
+}; /* tensors of one call */
+
+/* Joins tensors along an axis of the output, some in each call. `each`: the extent of one tensor
+ * along that axis; 0: its own. */
+static enum bp_status join_build(struct kit_build *b, const char *function, int64_t axis,
+                                 int64_t each)
+{
+    struct move_part p = move_whole(b->out[0]);
+    const int64_t stride = p.stride[axis];
+
+    if (b->n_in <= JOIN_MOST)
+        return KIT_STEP(b, function, KIT_INS(0), KIT_INT_IS(axis), KIT_OUT(0));
+    for (uint32_t i = 0; i < b->n_in; i += JOIN_MOST) {
+        const uint32_t n = b->n_in - i < JOIN_MOST ? b->n_in - i : JOIN_MOST;
+
+        p.shape[axis] = each * n;
+        for (uint32_t k = i; k < i + n && !each; k++) p.shape[axis] += b->in[k]->shape[axis];
+        KIT_STEP(b, function,
+                 KIT_ARG(.from = KIT_FROM_INS, .as = KIT_AS_TENSORS, .size = (uint16_t)n, .i = i),
+                 KIT_INT_IS(axis), move_alias(b, KIT_VALUE(KIT_OUT(0)), &p));
+        p.offset += p.shape[axis] * stride;
+    }
+    return b->status;
+}
+
 enum bp_status npu_concat_build(struct kit_build *b)
 {
-    return KIT_STEP(b, "Cat", KIT_INS(0), KIT_AXIS(concat, axis, 0), KIT_OUT(0));
+    const struct bp_concat_attrs *attrs = b->attrs;
+
+    return join_build(b, "Cat", attrs->axis + (attrs->axis < 0 ? b->out[0]->rank : 0), 0);
 }
 
 enum bp_status npu_stack_build(struct kit_build *b)
 {
     const struct bp_stack_attrs *attrs = b->attrs;
-    const int64_t axis = attrs->axis + (attrs->axis < 0 ? b->out[0]->rank : 0);
 
-    return KIT_STEP(b, "Stack", KIT_INS(0), KIT_INT_IS(axis), KIT_OUT(0));
+    return join_build(b, "Stack", attrs->axis + (attrs->axis < 0 ? b->out[0]->rank : 0), 1);
 }
 
 /* Elements are moved as integers where the vendor's function does not take their dtype. */
@@ -297,4 +321,33 @@ enum bp_status npu_tril_build(struct kit_build *b)
 enum bp_status npu_triu_build(struct kit_build *b)
 {
     return triangle_build(b, "Triu");
+}
+
+/* The tensor of number i of a group of inputs or outputs. */
+static struct kit_arg move_one(enum kit_from from, uint32_t i)
+{
+    return KIT_VALUE({.from = (uint8_t)from, .size = 1, .i = i});
+}
+
+enum bp_status npu_broadcast_tensors_build(struct kit_build *b)
+{
+    for (uint32_t i = 0; i < b->n_out; i++)
+        if (b->out[i]->count) move_copy(b, move_one(KIT_FROM_OUTS, i), move_one(KIT_FROM_INS, i));
+    return b->status;
+}
+
+enum bp_status npu_meshgrid_build(struct kit_build *b)
+{
+    const struct bp_meshgrid_attrs *attrs = b->attrs;
+
+    for (uint32_t i = 0; i < b->n_out; i++) {
+        const uint32_t axis = attrs->xy && i < 2 && b->n_out > 1 ? 1 - i : i;
+        int64_t shape[KIT_AXES_MAX];
+
+        for (uint32_t a = 0; a < b->out[i]->rank && a < KIT_AXES_MAX; a++)
+            shape[a] = a == axis ? b->in[i]->count : 1;
+        move_copy(b, move_one(KIT_FROM_OUTS, i),
+                  kit_reshaped(b, move_one(KIT_FROM_INS, i), b->out[i]->rank, shape));
+    }
+    return b->status;
 }

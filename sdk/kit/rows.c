@@ -300,6 +300,8 @@ const struct bp_view *kit_arg_view(const struct kit_build *b, const struct kit_a
     case KIT_FROM_IN_DTYPE: return port_view(b->in, b->in_at, arg->at);
     case KIT_FROM_OUT:
     case KIT_FROM_OUT_DTYPE: return port_view(b->out, b->out_at, arg->at);
+    case KIT_FROM_INS: return arg->size == 1 ? b->in[b->in_at[arg->at] + arg->i] : NULL;
+    case KIT_FROM_OUTS: return arg->size == 1 ? b->out[b->out_at[arg->at] + arg->i] : NULL;
     case KIT_FROM_TENSOR: return &b->tensor[arg->at].view;
     default: return NULL;
     }
@@ -310,8 +312,8 @@ const struct bp_view *const *kit_arg_views(const struct kit_build *b, const stru
 {
     const uint16_t *at = (arg->from == KIT_FROM_INS ? b->in_at : b->out_at) + arg->at;
 
-    *out_n = (uint32_t)(at[1] - at[0]);
-    return (arg->from == KIT_FROM_INS ? b->in : b->out) + at[0];
+    *out_n = arg->size ? arg->size : (uint32_t)(at[1] - at[0]);
+    return (arg->from == KIT_FROM_INS ? b->in : b->out) + at[0] + (arg->size ? arg->i : 0);
 }
 
 static const void *arg_field(const struct kit_build *b, const struct kit_arg *arg)

@@ -39,7 +39,7 @@ enum kit_from {
     KIT_FROM_NONE, /* no tensor: a null pointer */
     KIT_FROM_IN,   /* the first tensor of an input port; a null pointer if it is absent */
     KIT_FROM_OUT,
-    KIT_FROM_INS, /* all tensors of an input port */
+    KIT_FROM_INS, /* all tensors of an input port; with `size`: so many, from number `i` on */
     KIT_FROM_OUTS,
     KIT_FROM_TENSOR, /* a tensor of the build */
     KIT_FROM_I64,    /* an attribute */
