@@ -236,7 +236,8 @@ uint64_t part_item_size(uint32_t dtype)
 static int part_base(const struct kit_build *b, int at)
 {
     while (b->tensor[at].base.from == KIT_FROM_TENSOR) at = b->tensor[at].base.at;
-    return b->tensor[at].word || b->tensor[at].base.from != KIT_FROM_NONE ? -1 : at;
+    if (b->tensor[at].word || b->tensor[at].held) return -1;
+    return b->tensor[at].base.from != KIT_FROM_NONE ? -1 : at;
 }
 
 struct part_use {

@@ -6,6 +6,7 @@
  * The workspace of a launch has the one of the steps, which they use one after the other, and then
  * the temporaries. */
 #include "call_chain.h"
+#include "parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,11 @@ static enum bp_status row_first_chain(struct npu_plan *plan, struct npu_device *
 /* Adds the steps of a row: if an input has no elements, those that fill the outputs. */
 static enum bp_status row_steps(const struct kit_row *row, struct kit_build *b)
 {
-    if (row->build || !row_is_empty(b->in, b->n_in, true)) return kit_build_row(b, row);
+    if (row->build || !row_is_empty(b->in, b->n_in, true)) {
+        TRY(kit_build_row(b, row));
+        /* The places of temporaries must not depend on attributes that may change. */
+        return row->each || b->n_result ? BP_OK : part_pack(b);
+    }
     if (!row->fills) return BP_ERR_UNSUPPORTED;
     return KIT_STEP(b, "InplaceFillScalar", KIT_OUT(0), KIT_NUMBER_IS(row->empty));
 }
