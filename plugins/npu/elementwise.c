@@ -278,8 +278,8 @@ enum bp_status npu_logit_build(struct kit_build *b)
     return part_end(b, part_two(b, "Mul", part_where(b, m, far, near), part_one(b, "Sign", twice)));
 }
 
-/* Inverse hyperbolic functions, in f64: f32 would lose digits in the steps. All grow as log(2 x).
- */
+/* Inverse hyperbolic functions are computed in f64: f32 would lose digits in the steps. All of them
+ * grow as log(2 x). */
 static struct kit_arg element_large(struct kit_build *b, struct kit_arg x, struct kit_arg y)
 {
     struct kit_arg large = part_compare(b, "GtTensor", x, KIT_VALUE(KIT_NUMBER_IS(0x1p28)));
