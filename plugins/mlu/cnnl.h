@@ -77,6 +77,7 @@ enum mlu_from {
     MLU_OUT,
     MLU_WORK, /* in the workspace, at `offset` */
     MLU_WORD, /* the fault word of the launch */
+    MLU_OWN,  /* a constant of the plan, `at` */
 };
 
 struct mlu_tensor {
@@ -93,6 +94,7 @@ struct mlu_run {
     const struct bp_launch *launch;
     void *handle;
     uint32_t *word;
+    void *const *own; /* the plan's constants */
 };
 
 /* One call. `call` passes the tensors and values to `function`. */
@@ -139,6 +141,9 @@ struct mlu_tensor mlu_temporary(struct mlu_build *b, uint32_t dtype, uint32_t ra
                                 const int64_t *shape);
 /* The fault word, an i32; the plan's launches take one. */
 struct mlu_tensor mlu_word(struct mlu_build *b);
+/* A constant in memory of the plan, with these values. */
+struct mlu_tensor mlu_constant(struct mlu_build *b, uint32_t dtype, uint32_t rank,
+                               const int64_t *shape, const void *values);
 /* The same memory with another shape: shaped; with ones in front up to this rank: ranked; as one
  * axis: flat. */
 struct mlu_tensor mlu_shaped(struct mlu_tensor t, uint32_t rank, const int64_t *shape);
@@ -176,7 +181,7 @@ struct mlu_row {
     enum mlu_fn fn;         /* the function of the family that the row calls */
     enum mlu_fn size_fn;    /* the function that reports its workspace, or FN_NONE */
     enum mlu_number number; /* an argument of the function, or NUM_NONE */
-    enum mlu_fn also[8];    /* further functions that the row calls; ends with FN_NONE */
+    enum mlu_fn also[12];   /* further functions that the row calls; ends with FN_NONE */
 };
 
 /* steps.c: steps that several rows need. */
@@ -193,6 +198,16 @@ void mlu_step_concat(struct mlu_build *b, uint32_t n, const struct mlu_tensor *p
 /* y[i, j, ..] = x[.., i, .., j]: axis k of y is axis order[k] of x. */
 void mlu_step_transpose(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
                         const int *order);
+/* The elements first, first + step, .. of an axis: n of them; step is above 0. */
+struct mlu_cut {
+    int64_t first, n, step;
+};
+/* y = the elements that the cuts, one for each axis of x, leave. */
+void mlu_step_cut(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                  const struct mlu_cut *cut);
+/* y = x / by, which broadcast; of floats. */
+void mlu_step_divide(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor by,
+                     struct mlu_tensor y);
 /* y = least where x < least, most where x > most, else x; of i32. */
 void mlu_step_clip(struct mlu_build *b, struct mlu_tensor x, int32_t least, int32_t most,
                    struct mlu_tensor y);

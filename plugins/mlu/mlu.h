@@ -105,6 +105,10 @@ struct mlu_device *mlu_device_reuse(struct mlu *self, uint32_t device, struct ki
 /* The handle of an allocation in pinned memory; that of device memory is NULL. */
 #define MLU_PINNED ((void *)1)
 
+/* copy.c: copies from the host to device memory, and waits for the queue. */
+enum bp_status mlu_copy_constant(struct mlu_device *device, void *queue, void *dst, const void *src,
+                                 uint64_t size);
+
 /* stream.c: waits for a stream, and collects the faults of its launches. */
 enum bp_status mlu_stream_join(struct mlu_stream *stream);
 /* fault.c: manages the words into which launches write that they found bad values in their inputs:

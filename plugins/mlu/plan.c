@@ -6,13 +6,17 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 128
-}; /* of intermediate results and workspaces */
+    ALIGNMENT = 128, /* of intermediate results and workspaces */
+    OWN_MOST = 4     /* constants */
+};
 
 struct mlu_plan {
     struct mlu_device *device;
     struct mlu_step *first;
     bool guarded; /* a step uses the fault word */
+    uint32_t n_own;
+    void *own[OWN_MOST]; /* constants, in device memory */
+    uint64_t bytes;
 };
 
 int mlu_dtype(uint32_t dtype)
@@ -141,6 +145,27 @@ bool mlu_build_check(struct mlu_build *b, enum mlu_fn fn, int status)
     return b->status == BP_OK;
 }
 
+/* The caller has the device's queue for plans. */
+struct mlu_tensor mlu_constant(struct mlu_build *b, uint32_t dtype, uint32_t rank,
+                               const int64_t *shape, const void *values)
+{
+    struct mlu_tensor t = {.from = MLU_OWN, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
+    struct mlu_device *d = b->device;
+    uint64_t bytes;
+    void *memory = NULL;
+
+    memcpy(t.shape, shape, rank * sizeof *shape);
+    bytes = (uint64_t)mlu_count(&t) * mlu_bytes(dtype);
+    if (b->plan->n_own == OWN_MOST) mlu_refuse(b);
+    if (b->status == BP_OK) plan_fail(b, MLU_CALL(d, cnrtMalloc, &memory, (size_t)bytes));
+    if (b->status) return t;
+    t.at = (uint16_t)b->plan->n_own;
+    b->plan->own[b->plan->n_own++] = memory;
+    b->plan->bytes += bytes;
+    plan_fail(b, mlu_copy_constant(d, d->plan_queue, memory, values, bytes));
+    return t;
+}
+
 /* Makes the descriptor of a tensor. Extents are 32-bit integers in the older function. */
 static void plan_describe(struct mlu_build *b, struct mlu_tensor *t, int layout)
 {
@@ -225,6 +250,7 @@ void *mlu_address(const struct mlu_run *run, const struct mlu_step *step, uint32
     case MLU_OUT: base = l->out[t->at]->data; break;
     case MLU_WORK: base = l->workspace; break;
     case MLU_WORD: base = (char *)run->word; break;
+    case MLU_OWN: base = run->own[t->at]; break;
     default: return NULL;
     }
     return base + t->offset;
@@ -250,6 +276,7 @@ static void plan_free(struct mlu_plan *plan)
         }
         free(step);
     }
+    for (uint32_t i = 0; i < plan->n_own; i++) MLU_NOTE(plan->device, cnrtFree, plan->own[i]);
     free(plan);
 }
 
@@ -295,6 +322,7 @@ enum bp_status mlu_plan_prepare(struct mlu *self, const struct bp_prep *prep,
         return b.status;
     }
     BP_SET(out, plan, b.plan);
+    BP_SET(out, bytes, b.plan->bytes);
     BP_SET(out, workspace, b.work);
     BP_SET(out, workspace_alignment, ALIGNMENT);
     return BP_OK;
@@ -312,6 +340,7 @@ enum bp_status mlu_plan_launch(const struct bp_launch *l)
     TRY(mlu_device_use(l->self, l->device, &caller, &d));
     TRY(mlu_cnnl_provide(s));
     run.handle = s->handle;
+    run.own = plan->own;
     if (plan->guarded) TRY(mlu_fault_take(s, l->kernel, &run.word));
     for (const struct mlu_step *step = plan->first; step; step = step->next)
         TRY(mlu_cnnl_check(d, mlu_cnnl_name(step->fn), step->call(&run, step)));

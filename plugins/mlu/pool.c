@@ -1,91 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: builds the plans of pools of one or two spatial axes. CNNL takes images with the channels
- * last: they are transposed in front of the call and behind it. */
+/* pool.c: builds the plans of pools of up to three spatial axes. CNNL has pools of two axes, of
+ * images with the channels last: images are transposed in front of the calls and behind them, and a
+ * third axis gets a call of its own. */
 #include "rows.h"
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* A pool of two axes; one spatial axis is the second one. */
-struct pool {
-    int mode;
-    int window[2], stride[2], dilation[2];
-    int pad[4]; /* up, down, left, right */
+/* A pool along one axis. */
+struct pool_axis {
+    int64_t n, out;                                  /* extents */
+    int64_t window, stride, dilation, before, after; /* the operator's */
+    int64_t given_window, given_before, given_after; /* as CNNL gets them */
+    bool parts;                                      /* of an adaptive pool */
+    bool apart; /* CNNL's integers cannot hold them: each output is a pool of its own */
 };
 
-/* The images of a view as N, C, H, W. */
-static void pool_images(struct mlu_build *b, const struct bp_view *v, int64_t out[4])
+struct pool {
+    bool average, adaptive, include_pad;
+    double divisor; /* 0: none */
+    struct pool_axis axis[3];
+    int64_t images, channels;
+};
+
+/* CNNL gets a window without the places that no output reads, and borders so wide that the last
+ * window lies in them: so ceil_mode needs no option of CNNL. */
+static void pool_fit(struct mlu_build *b, struct pool_axis *a)
 {
-    if (v->rank < 3 || v->rank > 4 || !v->count) {
-        mlu_refuse(b);
-        return;
+    int64_t last = (a->out - 1) * a->stride, unread = 0, most, span;
+
+    if (a->before > last) unread = (a->before - last) / a->dilation;
+    if (unread > a->window - 1) unread = a->window - 1;
+    a->given_before = a->before - unread * a->dilation;
+    a->given_window = a->window - unread;
+    most = (a->n + a->given_before + a->dilation - 1) / a->dilation;
+    if (most < 1) most = 1;
+    if (a->given_window > most) a->given_window = most;
+    span = (a->given_window - 1) * a->dilation + 1;
+    a->given_after = last + span - a->n - a->given_before;
+    if (a->given_after < 0) a->given_after = 0;
+    if (a->n > INT_MAX) mlu_refuse(b);
+    a->apart = span > INT_MAX || a->given_before > INT_MAX || a->given_after > INT_MAX ||
+               a->stride > INT_MAX;
+    if (a->apart && a->out > MLU_PARTS) mlu_refuse(b);
+}
+
+/* An adaptive pool: output o of `out` has a part of x. CNNL has adaptive averages only. For maxima,
+ * parts of one size are an ordinary pool. */
+static void pool_fit_parts(struct mlu_build *b, struct pool_axis *a, bool average)
+{
+    a->parts = true;
+    if (average) return;
+    a->window = a->stride = a->given_window = a->n / a->out;
+    a->apart = a->n % a->out != 0;
+    if (a->n > INT_MAX || (a->apart && a->out > MLU_PARTS)) mlu_refuse(b);
+}
+
+/* The places of x in the window of output o. */
+static struct mlu_cut pool_cut(const struct pool_axis *a, int64_t o)
+{
+    int64_t first = o * a->stride - a->before, skipped = 0, n;
+
+    if (a->parts) {
+        first = o * a->n / a->out;
+        return (struct mlu_cut){first, ((o + 1) * a->n + a->out - 1) / a->out - first, 1};
     }
-    out[0] = v->shape[0];
-    out[1] = v->shape[1];
-    out[2] = v->rank == 4 ? v->shape[2] : 1;
-    out[3] = v->shape[v->rank - 1];
-    for (int i = 0; i < 4; i++)
-        if (out[i] > INT_MAX) mlu_refuse(b);
+    if (first < 0) skipped = (-first + a->dilation - 1) / a->dilation;
+    first += skipped * a->dilation;
+    n = (a->n - first + a->dilation - 1) / a->dilation;
+    if (n > a->window - skipped) n = a->window - skipped;
+    return (struct mlu_cut){first, n, a->dilation < a->n ? a->dilation : a->n};
 }
 
-static struct mlu_tensor pool_last(struct mlu_build *b, struct mlu_tensor x, const int64_t shape[4])
+/* Reads the extents, and the attributes that all pools have, which come first in their structs.
+ * attrs NULL: the adaptive pool. */
+static void pool_read(struct mlu_build *b, const struct bp_max_pool_attrs *attrs, struct pool *out)
 {
-    static const int last[] = {0, 2, 3, 1};
-    const int64_t turned[] = {shape[0], shape[2], shape[3], shape[1]};
-    struct mlu_tensor y = mlu_temporary(b, x.dtype, 4, turned);
+    const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
+    int spatial = x->rank - 2;
 
-    mlu_step_transpose(b, mlu_shaped(x, 4, shape), y, last);
-    return y;
-}
-
-static void pool_first(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
-                       const int64_t shape[4])
-{
-    static const int first[] = {0, 3, 1, 2};
-
-    mlu_step_transpose(b, x, mlu_shaped(y, 4, shape), first);
-}
-
-/* Reads the attributes that all pools have, which come first in their structs. Borders behind the
- * image are widened so far that the last window lies in them: so ceil_mode needs no option of
- * CNNL. Refuses what CNNL does not have. */
-static struct pool pool_read(struct mlu_build *b, const int64_t x[4], const int64_t y[4])
-{
-    const struct bp_max_pool_attrs *a = b->prep->attrs;
-    int spatial = b->prep->in[0]->rank - 2;
-    struct pool p = {.window = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
-
-    if (a->adaptive) mlu_refuse(b);
-    for (int i = 0; i < spatial && i < 2; i++) {
-        int at = i + 2 - spatial;
-        int64_t span = (a->window[i] - 1) * a->dilation[i] + 1;
-        int64_t need = (y[2 + at] - 1) * a->stride[i] + span - x[2 + at] - a->pad[i];
-        int64_t behind = a->pad[3 + i] > need ? a->pad[3 + i] : need;
-        /* A larger border must not add a window. */
-        if (behind - need >= a->stride[i]) behind = need > 0 ? need : 0;
-        if (span > INT_MAX || a->stride[i] > INT_MAX || behind > INT_MAX || behind < 0)
-            mlu_refuse(b);
-        p.window[at] = (int)a->window[i];
-        p.stride[at] = (int)a->stride[i];
-        p.dilation[at] = (int)a->dilation[i];
-        p.pad[2 * at] = (int)a->pad[i];
-        p.pad[2 * at + 1] = (int)behind;
+    out->images = x->shape[0];
+    out->channels = x->shape[1];
+    out->adaptive = !attrs || attrs->adaptive;
+    if (!x->count) mlu_refuse(b);
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - spatial);
+        struct pool_axis *a = &out->axis[i];
+        *a = (struct pool_axis){1, 1, 1, 1, 1, 0, 0, 1, 0, 0, false, false};
+        if (from < 0) continue;
+        a->n = x->shape[2 + from];
+        a->out = y->shape[2 + from];
+        if (out->adaptive) {
+            pool_fit_parts(b, a, out->average);
+            continue;
+        }
+        a->window = attrs->window[from];
+        a->stride = attrs->stride[from];
+        a->dilation = attrs->dilation[from];
+        a->before = attrs->pad[from];
+        a->after = attrs->pad[3 + from];
+        pool_fit(b, a);
     }
-    return p;
-}
-
-static void pool_describe(struct mlu_build *b, struct mlu_step *s, const struct pool *p)
-{
-    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
-    int code;
-
-    if (!s || !mlu_build_check(b, FN_cnnlCreatePoolingDescriptor,
-                               cnnl->cnnlCreatePoolingDescriptor(&s->desc)))
-        return;
-    s->desc_destroy = FN_cnnlDestroyPoolingDescriptor;
-    code = cnnl->cnnlSetPooling2dDescriptor_v2(
-        s->desc, p->mode, MLU_CNNL_PROPAGATE_NAN, p->window[0], p->window[1], p->pad[0], p->pad[1],
-        p->pad[2], p->pad[3], p->stride[0], p->stride[1], p->dilation[0], p->dilation[1], false);
-    mlu_build_check(b, FN_cnnlSetPooling2dDescriptor_v2, code);
 }
 
 static int pool_call_forward(const struct mlu_run *r, const struct mlu_step *s)
@@ -93,84 +108,6 @@ static int pool_call_forward(const struct mlu_run *r, const struct mlu_step *s)
     return mlu_cnnl.call.cnnlPoolingForward(r->handle, s->desc, NULL, mlu_desc(s, 0),
                                             mlu_address(r, s, 0), NULL, mlu_desc(s, 1),
                                             mlu_address(r, s, 1), mlu_work(r, s), s->work);
-}
-
-static void pool_forward(struct mlu_build *b, int mode)
-{
-    int64_t shape[4] = {0}, result[4] = {0};
-    struct mlu_tensor x, y;
-    struct mlu_step *s;
-    struct pool p;
-    size_t size = 0;
-    int code;
-
-    pool_images(b, b->prep->in[0], shape);
-    pool_images(b, b->prep->out[0], result);
-    if (b->status) return;
-    p = pool_read(b, shape, result);
-    p.mode = mode;
-    x = pool_last(b, mlu_in(b, 0), shape);
-    y = mlu_temporary(b, x.dtype, 4, (int64_t[]){result[0], result[2], result[3], result[1]});
-    s = mlu_step_images(b, FN_cnnlPoolingForward, pool_call_forward, MLU_TENSORS(x, y),
-                        MLU_CNNL_LAYOUT_NHWC);
-    pool_describe(b, s, &p);
-    if (b->status) return;
-    code = mlu_cnnl.call.cnnlGetPoolingWorkspaceSize(b->handle, mode, (int)result[3],
-                                                     (int)result[2], &size);
-    mlu_step_reserve(b, s, FN_cnnlGetPoolingWorkspaceSize, code, size);
-    pool_first(b, y, mlu_out(b, 0), result);
-}
-
-void mlu_build_max_pool(struct mlu_build *b)
-{
-    pool_forward(b, MLU_CNNL_POOLING_MAX);
-}
-
-/* The mode of an average. Where borders count, those behind must not have been widened. */
-static int pool_average(struct mlu_build *b, bool include_pad, double divisor, bool ceil_mode)
-{
-    if (divisor != 0 || (include_pad && ceil_mode)) mlu_refuse(b);
-    return include_pad ? MLU_CNNL_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
-                       : MLU_CNNL_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
-}
-
-void mlu_build_avg_pool(struct mlu_build *b)
-{
-    const struct bp_avg_pool_attrs *a = b->prep->attrs;
-
-    pool_forward(b, pool_average(b, a->include_pad != 0, a->divisor, a->ceil_mode != 0));
-}
-
-/* For averages CNNL does not read y: the gradient of y stands in its place. */
-static int pool_call_backward(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlPoolingBackward(
-        r->handle, s->desc, NULL, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 0),
-        mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1), NULL, mlu_desc(s, 2),
-        mlu_address(r, s, 2));
-}
-
-void mlu_build_avg_pool_grad(struct mlu_build *b)
-{
-    const struct bp_avg_pool_grad_attrs *a = b->prep->attrs;
-    int mode = pool_average(b, a->include_pad != 0, a->divisor, a->ceil_mode != 0);
-    int64_t shape[4] = {0}, result[4] = {0};
-    struct mlu_tensor x, dx, dy;
-    struct mlu_step *s;
-    struct pool p;
-
-    pool_images(b, b->prep->in[1], shape);
-    pool_images(b, b->prep->in[0], result);
-    if (b->status) return;
-    p = pool_read(b, shape, result);
-    p.mode = mode;
-    x = pool_last(b, mlu_in(b, 1), shape);
-    dy = pool_last(b, mlu_in(b, 0), result);
-    dx = mlu_temporary(b, x.dtype, 4, x.shape);
-    s = mlu_step_images(b, FN_cnnlPoolingBackward, pool_call_backward, MLU_TENSORS(dy, x, dx),
-                        MLU_CNNL_LAYOUT_NHWC);
-    pool_describe(b, s, &p);
-    pool_first(b, dx, mlu_out(b, 0), shape);
 }
 
 static int pool_call_adaptive(const struct mlu_run *r, const struct mlu_step *s)
@@ -181,25 +118,211 @@ static int pool_call_adaptive(const struct mlu_run *r, const struct mlu_step *s)
         mlu_address(r, s, 1), NULL, NULL);
 }
 
-void mlu_build_adaptive_avg_pool(struct mlu_build *b)
+/* CNNL's mode. Averages divide by the size of the window, or by the places that lie in x. */
+static int pool_mode(const struct pool *p)
 {
-    int64_t shape[4] = {0}, result[4] = {0};
-    struct mlu_tensor x, y;
+    if (!p->average) return MLU_CNNL_POOLING_MAX;
+    return p->adaptive || p->include_pad || p->divisor != 0
+               ? MLU_CNNL_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
+               : MLU_CNNL_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+}
+
+static void pool_adaptive(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y)
+{
+    const int mode = MLU_CNNL_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
     struct mlu_step *s;
     size_t size = 0;
     int code;
 
-    pool_images(b, b->prep->in[0], shape);
-    pool_images(b, b->prep->out[0], result);
-    if (b->status) return;
-    x = pool_last(b, mlu_in(b, 0), shape);
-    y = mlu_temporary(b, x.dtype, 4, (int64_t[]){result[0], result[2], result[3], result[1]});
     s = mlu_step_images(b, FN_cnnlAdaptivePoolingForward_v2, pool_call_adaptive, MLU_TENSORS(x, y),
                         MLU_CNNL_LAYOUT_NHWC);
     if (!s) return;
-    code = mlu_cnnl.call.cnnlGetAdaptivePoolingForwardWorkspaceSize(
-        b->handle, mlu_desc(s, 0), MLU_CNNL_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, mlu_desc(s, 1),
-        &size);
+    code = mlu_cnnl.call.cnnlGetAdaptivePoolingForwardWorkspaceSize(b->handle, mlu_desc(s, 0), mode,
+                                                                    mlu_desc(s, 1), &size);
     mlu_step_reserve(b, s, FN_cnnlGetAdaptivePoolingForwardWorkspaceSize, code, size);
-    pool_first(b, y, mlu_out(b, 0), result);
+}
+
+/* A pool of two axes, of images with the channels last. */
+static void pool_two(struct mlu_build *b, const struct pool *p, const struct pool_axis *rows,
+                     const struct pool_axis *columns, struct mlu_tensor x, struct mlu_tensor y)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    int mode = pool_mode(p), code;
+    struct mlu_step *s;
+    size_t size = 0;
+
+    if (p->adaptive && p->average) {
+        pool_adaptive(b, x, y);
+        return;
+    }
+    s = mlu_step_images(b, FN_cnnlPoolingForward, pool_call_forward, MLU_TENSORS(x, y),
+                        MLU_CNNL_LAYOUT_NHWC);
+    if (!s || !mlu_build_check(b, FN_cnnlCreatePoolingDescriptor,
+                               cnnl->cnnlCreatePoolingDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyPoolingDescriptor;
+    code = cnnl->cnnlSetPooling2dDescriptor_v2(
+        s->desc, mode, MLU_CNNL_PROPAGATE_NAN, (int)rows->given_window, (int)columns->given_window,
+        (int)rows->given_before, (int)rows->given_after, (int)columns->given_before,
+        (int)columns->given_after, (int)rows->stride, (int)columns->stride, (int)rows->dilation,
+        (int)columns->dilation, false);
+    if (!mlu_build_check(b, FN_cnnlSetPooling2dDescriptor_v2, code)) return;
+    code = cnnl->cnnlGetPoolingWorkspaceSize(b->handle, mode, (int)columns->out, (int)rows->out,
+                                             &size);
+    mlu_step_reserve(b, s, FN_cnnlGetPoolingWorkspaceSize, code, size);
+}
+
+/* Each output of an axis by a pool of its own, over the places of x in its window. */
+static void pool_apart(struct mlu_build *b, const struct pool *p, const struct pool_axis *a,
+                       const struct pool_axis *same, struct mlu_tensor x, struct mlu_tensor y)
+{
+    const int64_t line[] = {x.shape[0], 1, x.shape[2] * x.shape[3]};
+    struct mlu_tensor part[MLU_PARTS];
+
+    for (int64_t o = 0; o < a->out && b->status == BP_OK; o++) {
+        struct mlu_cut cut[4] = {
+            {0, x.shape[0], 1}, pool_cut(a, o), {0, x.shape[2], 1}, {0, x.shape[3], 1}};
+        struct pool_axis all = {.n = cut[1].n,
+                                .out = 1,
+                                .window = cut[1].n,
+                                .stride = 1,
+                                .dilation = 1,
+                                .given_window = cut[1].n};
+        struct mlu_tensor places;
+        int64_t shape[4];
+        if (cut[1].n < 1) mlu_refuse(b);
+        if (b->status) return;
+        memcpy(shape, x.shape, sizeof shape);
+        shape[1] = cut[1].n;
+        places = mlu_temporary(b, x.dtype, 4, shape);
+        mlu_step_cut(b, x, places, cut);
+        shape[1] = 1;
+        part[o] = mlu_temporary(b, x.dtype, 4, shape);
+        pool_two(b, p, &all, same, places, part[o]);
+        part[o] = mlu_shaped(part[o], 3, line);
+    }
+    if (b->status == BP_OK)
+        mlu_step_concat(b, (uint32_t)a->out, part,
+                        mlu_shaped(y, 3, (int64_t[]){line[0], a->out, line[2]}));
+}
+
+/* Pools axis i of x, whose axes in front of it are pooled already. */
+static struct mlu_tensor pool_along(struct mlu_build *b, const struct pool *p, int i,
+                                    struct mlu_tensor x)
+{
+    const struct pool_axis *a = &p->axis[i];
+    struct pool_axis same = {.window = 1, .stride = 1, .dilation = 1, .given_window = 1};
+    int64_t outer = p->images, inner = 1;
+    struct mlu_tensor y;
+
+    for (int k = 0; k < i; k++) outer *= p->axis[k].out;
+    for (int k = i + 1; k < 3; k++) inner *= p->axis[k].n;
+    if (inner > INT_MAX) mlu_refuse(b);
+    same.n = same.out = inner;
+    x = mlu_shaped(x, 4, (int64_t[]){outer, a->n, inner, p->channels});
+    y = mlu_temporary(b, x.dtype, 4, (int64_t[]){outer, a->out, inner, p->channels});
+    if (a->apart) pool_apart(b, p, a, &same, x, y);
+    else pool_two(b, p, a, &same, x, y);
+    return y;
+}
+
+/* By how many elements output o of an axis is to be divided, over those by which CNNL has divided
+ * it. */
+static double pool_correction(const struct pool *p, const struct pool_axis *a, int64_t o)
+{
+    int64_t first = o * a->stride - a->before, n = 0, end = a->n + a->after;
+    double given;
+
+    if (a->parts) return 1 / (double)pool_cut(a, o).n; /* with a divisor only */
+    given = a->apart ? (double)pool_cut(a, o).n : (double)a->given_window;
+    if (p->divisor != 0) return 1 / given;
+    if (a->window * a->dilation > 0) n = (end - first + a->dilation - 1) / a->dilation;
+    if (n > a->window) n = a->window;
+    return (double)n / given;
+}
+
+/* Divides an average by a constant tensor, if CNNL has divided by other numbers. */
+static struct mlu_tensor pool_correct(struct mlu_build *b, const struct pool *p,
+                                      struct mlu_tensor x)
+{
+    const struct pool_axis *a = p->axis;
+    int64_t places = a[0].out * a[1].out * a[2].out, at = 0;
+    struct mlu_tensor y, numbers;
+    bool needed = false;
+    float *value;
+
+    if (!p->average || (!p->include_pad && p->divisor == 0) || (p->adaptive && p->divisor == 0))
+        return x;
+    value = malloc((size_t)places * sizeof *value);
+    if (!value) {
+        mlu_refuse(b);
+        return x;
+    }
+    for (int64_t i = 0; i < a[0].out; i++)
+        for (int64_t j = 0; j < a[1].out; j++)
+            for (int64_t k = 0; k < a[2].out; k++, at++) {
+                value[at] = (float)(pool_correction(p, &a[0], i) * pool_correction(p, &a[1], j) *
+                                    pool_correction(p, &a[2], k) *
+                                    (p->divisor != 0 ? p->divisor : 1));
+                needed |= value[at] != 1.0f;
+            }
+    if (needed) {
+        numbers = mlu_constant(b, BP_F32, 3, (int64_t[]){1, places, 1}, value);
+        x = mlu_shaped(x, 3, (int64_t[]){p->images, places, p->channels});
+        y = mlu_temporary(b, BP_F32, 3, x.shape);
+        mlu_step_divide(b, x, numbers, y);
+        x = y;
+    }
+    free(value);
+    return x;
+}
+
+static void pool_build(struct mlu_build *b, const struct pool *p)
+{
+    static const int last[] = {0, 2, 1}, first[] = {0, 2, 1};
+    const struct pool_axis *a = p->axis;
+    int64_t n = p->images, c = p->channels, places = a[0].n * a[1].n * a[2].n;
+    bool alone = b->prep->in[0]->rank == 5 || a[1].apart || a[2].apart;
+    struct mlu_tensor x, y;
+
+    if (b->status) return;
+    x = mlu_temporary(b, b->prep->in[0]->dtype, 3, (int64_t[]){n, places, c});
+    mlu_step_transpose(b, mlu_shaped(mlu_in(b, 0), 3, (int64_t[]){n, c, places}), x, last);
+    if (alone) {
+        y = x;
+        for (int i = 5 - b->prep->in[0]->rank; i < 3; i++) y = pool_along(b, p, i, y);
+    } else {
+        y = mlu_temporary(b, x.dtype, 4, (int64_t[]){n, a[1].out, a[2].out, c});
+        pool_two(b, p, &a[1], &a[2], mlu_shaped(x, 4, (int64_t[]){n, a[1].n, a[2].n, c}), y);
+    }
+    places = a[0].out * a[1].out * a[2].out;
+    y = pool_correct(b, p, y);
+    mlu_step_transpose(b, mlu_shaped(y, 3, (int64_t[]){n, places, c}),
+                       mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){n, c, places}), first);
+}
+
+void mlu_build_max_pool(struct mlu_build *b)
+{
+    struct pool p = {.average = false};
+
+    pool_read(b, b->prep->attrs, &p);
+    pool_build(b, &p);
+}
+
+void mlu_build_avg_pool(struct mlu_build *b)
+{
+    const struct bp_avg_pool_attrs *attrs = b->prep->attrs;
+    struct pool p = {
+        .average = true, .include_pad = attrs->include_pad != 0, .divisor = attrs->divisor};
+
+    pool_read(b, b->prep->attrs, &p);
+    pool_build(b, &p);
+}
+
+void mlu_build_adaptive_avg_pool(struct mlu_build *b)
+{
+    struct pool p = {.average = true};
+
+    pool_read(b, NULL, &p);
+    pool_build(b, &p);
 }

@@ -64,7 +64,6 @@ void mlu_build_cumprod(struct mlu_build *b);
 /* pool.c */
 void mlu_build_max_pool(struct mlu_build *b);
 void mlu_build_avg_pool(struct mlu_build *b);
-void mlu_build_avg_pool_grad(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
 
 #endif

@@ -34,33 +34,6 @@ void mlu_build_flip(struct mlu_build *b)
     else mlu_step_unary(b, FN_cnnlCopy, mlu_flat(mlu_in(b, 0)), mlu_flat(mlu_out(b, 0)));
 }
 
-/* The elements first, first + step, .. of an axis: n of them. */
-struct cut {
-    int64_t first, n, step;
-};
-
-static int slice_call_cut(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlStridedSlice(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints,
-                                          s->ints + 8, s->ints + 16, mlu_desc(s, 1),
-                                          mlu_address(r, s, 1));
-}
-
-/* y = the elements that the cuts of all axes leave; steps are above 0. */
-static void slice_cut(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
-                      const struct cut *cut)
-{
-    struct mlu_step *s = mlu_step(b, FN_cnnlStridedSlice, slice_call_cut, MLU_TENSORS(x, y));
-
-    if (!s) return;
-    for (uint32_t i = 0; i < x.rank; i++) {
-        if (x.shape[i] > INT_MAX) mlu_refuse(b);
-        s->ints[i] = (int)cut[i].first;
-        s->ints[8 + i] = (int)(cut[i].first + (cut[i].n - 1) * cut[i].step + 1);
-        s->ints[16 + i] = (int)cut[i].step;
-    }
-}
-
 static int64_t slice_clamp(int64_t value, int64_t n, int64_t most)
 {
     if (value < 0) value += n;
@@ -74,10 +47,10 @@ void mlu_build_strided_slice(struct mlu_build *b)
     const struct bp_strided_slice_attrs *attrs = b->prep->attrs;
     struct mlu_tensor x = mlu_in(b, 0), y = mlu_out(b, 0);
     uint32_t flipped = 0;
-    struct cut cut[8];
+    struct mlu_cut cut[8];
     int axes[8];
 
-    for (uint32_t i = 0; i < x.rank; i++) cut[i] = (struct cut){0, x.shape[i], 1};
+    for (uint32_t i = 0; i < x.rank; i++) cut[i] = (struct mlu_cut){0, x.shape[i], 1};
     for (int64_t i = 0; i < attrs->starts.n; i++) {
         int64_t axis = attrs->axes.n ? mlu_axis(attrs->axes.at[i], x.rank) : i;
         int64_t step = attrs->steps.n ? attrs->steps.at[i] : 1, n = x.shape[axis], first;
@@ -87,14 +60,14 @@ void mlu_build_strided_slice(struct mlu_build *b)
             first = n - 1 - first;
             step = step < -n ? n : -step;
         }
-        cut[axis] = (struct cut){first, y.shape[axis], step > n ? n : step};
+        cut[axis] = (struct mlu_cut){first, y.shape[axis], step > n ? n : step};
     }
     if (flipped) {
         struct mlu_tensor other = mlu_temporary(b, x.dtype, x.rank, x.shape);
         slice_flip(b, x, other, flipped, axes);
         x = other;
     }
-    slice_cut(b, x, y, cut);
+    mlu_step_cut(b, x, y, cut);
 }
 
 static int slice_call_pad(const struct mlu_run *r, const struct mlu_step *s)
@@ -139,22 +112,22 @@ static struct mlu_tensor slice_border_of(struct mlu_build *b, struct mlu_tensor 
     static const int middle = 1;
     const int64_t shape[] = {x.shape[0], n, x.shape[2]}, all = x.shape[1];
     struct mlu_tensor part, border = mlu_temporary(b, x.dtype, 3, shape);
-    struct cut cut[3] = {{0, shape[0], 1}, {0, n, 1}, {0, shape[2], 1}};
+    struct mlu_cut cut[3] = {{0, shape[0], 1}, {0, n, 1}, {0, shape[2], 1}};
 
     switch (mode) {
     case BP_PAD_MODE_REFLECT:
         part = mlu_temporary(b, x.dtype, 3, shape);
         cut[1].first = in_front ? 1 : all - 1 - n;
-        slice_cut(b, x, part, cut);
+        mlu_step_cut(b, x, part, cut);
         slice_flip(b, part, border, 1, &middle);
         break;
     case BP_PAD_MODE_REPLICATE:
         part = mlu_temporary(b, x.dtype, 3, (int64_t[]){shape[0], 1, shape[2]});
-        cut[1] = (struct cut){in_front ? 0 : all - 1, 1, 1};
-        slice_cut(b, x, part, cut);
+        cut[1] = (struct mlu_cut){in_front ? 0 : all - 1, 1, 1};
+        mlu_step_cut(b, x, part, cut);
         mlu_step_unary(b, FN_cnnlExpand, part, border);
         break;
-    default: cut[1].first = in_front ? all - n : 0; slice_cut(b, x, border, cut);
+    default: cut[1].first = in_front ? all - n : 0; mlu_step_cut(b, x, border, cut);
     }
     return border;
 }
@@ -214,12 +187,12 @@ void mlu_build_pad(struct mlu_build *b)
 {
     const struct bp_pad_attrs *attrs = b->prep->attrs;
     struct mlu_tensor x = mlu_in(b, 0), y = mlu_out(b, 0);
-    struct cut cut[8];
+    struct mlu_cut cut[8];
     bool cuts = false;
 
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t before = slice_border(&attrs->before, i), after = slice_border(&attrs->after, i);
-        cut[i] = (struct cut){before < 0 ? -before : 0, y.shape[i], 1};
+        cut[i] = (struct mlu_cut){before < 0 ? -before : 0, y.shape[i], 1};
         cuts |= before < 0 || after < 0;
     }
     if (!cuts && attrs->mode == BP_PAD_MODE_VALUE) {
@@ -227,6 +200,6 @@ void mlu_build_pad(struct mlu_build *b)
         return;
     }
     x = slice_widen(b, x);
-    if (cuts) slice_cut(b, x, y, cut);
+    if (cuts) mlu_step_cut(b, x, y, cut);
     else mlu_step_unary(b, FN_cnnlCopy, mlu_flat(x), mlu_flat(y));
 }

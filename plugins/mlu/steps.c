@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* steps.c: has the calls of CNNL that several rows need; see cnnl.h. */
 #include "cnnl.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,6 +56,26 @@ void mlu_step_transpose(struct mlu_build *b, struct mlu_tensor x, struct mlu_ten
     mlu_step_reserve(b, s, FN_cnnlGetTransposeWorkspaceSize, code, size);
 }
 
+static int step_call_divide(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlDiv_v2(r->handle, MLU_CNNL_COMPUTATION_HIGH_PRECISION, mlu_desc(s, 0),
+                                    mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
+                                    mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+void mlu_step_divide(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor by,
+                     struct mlu_tensor y)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlDiv_v2, step_call_divide, MLU_TENSORS(x, by, y));
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetDivWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                 mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetDivWorkspaceSize, code, size);
+}
+
 static int step_call_clip(const struct mlu_run *r, const struct mlu_step *s)
 {
     int32_t least = (int32_t)s->i[0], most = (int32_t)s->i[1];
@@ -72,6 +93,27 @@ void mlu_step_clip(struct mlu_build *b, struct mlu_tensor x, int32_t least, int3
     if (!s) return;
     s->i[0] = least;
     s->i[1] = most;
+}
+
+static int step_call_cut(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlStridedSlice(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints,
+                                          s->ints + 8, s->ints + 16, mlu_desc(s, 1),
+                                          mlu_address(r, s, 1));
+}
+
+void mlu_step_cut(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                  const struct mlu_cut *cut)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlStridedSlice, step_call_cut, MLU_TENSORS(x, y));
+
+    if (!s) return;
+    for (uint32_t i = 0; i < x.rank; i++) {
+        if (x.shape[i] > INT_MAX) mlu_refuse(b);
+        s->ints[i] = (int)cut[i].first;
+        s->ints[8 + i] = (int)(cut[i].first + (cut[i].n - 1) * cut[i].step + 1);
+        s->ints[16 + i] = (int)cut[i].step;
+    }
 }
 
 /* i[0] is the offset of an attribute, which may change with each launch. */
