@@ -38,7 +38,7 @@ NORMAL = ["plugins", "unit", "compile", "ops", "dlpack", "template", "tools", "t
           "docs", "fuzz", "graphs", "conform", "kernels", "gpu", "standins", "bench", "onnx", "xpu", "openvino", "ccl",
           "environments", "python", "kit", "targets", "npu", "mlu", "ipu"]
 ASAN = ["unit", "compile", "template", "tools", "thread", "gpu", "standins", "fuzz", "graphs", "onnx", "openvino", "ccl", "python",
-        "kit"]
+        "kit", "npu", "mlu", "ipu"]
 TSAN = ["thread", "graphs", "gpu", "standins", "ccl", "kit"]
 DEVICES = ["cpu", "template", "sim", "xpu"]
 LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # the level that conformance must reach where all of it runs

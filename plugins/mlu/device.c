@@ -140,9 +140,11 @@ static int device_current(const void *p, uintptr_t *out)
 
 static int device_make_current(const void *p, uintptr_t device)
 {
-    device_is_chosen = true;
-    return ((const struct mlu_device *)p)
-        ->self->call->cnrtSetDevice((int)(device & ~(uintptr_t)UNCHOSEN));
+    const struct mlu_calls *call = ((const struct mlu_device *)p)->self->call;
+    int code = call->cnrtSetDevice((int)(device & ~(uintptr_t)UNCHOSEN));
+
+    if (code == MLU_SUCCESS) device_is_chosen = true;
+    return code;
 }
 
 static void device_warn(const void *device, int code)

@@ -34,6 +34,7 @@ int64_t mlu_axis(int64_t axis, uint32_t rank)
 static const struct mlu_row rows[] = {
 #define FLOATS WIDE_FLOATS
 #define NUMBERS WIDE_NUMBERS
+#define COMPARED WIDE_NUMBERS | BP_M(BOOL)
 #define MOVED WIDE_MOVED
 #define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
     {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
@@ -41,6 +42,7 @@ static const struct mlu_row rows[] = {
 #include "rows.def"
 #define FLOATS BP_M(BF16)
 #define NUMBERS BP_M(BF16)
+#define COMPARED BP_M(BF16)
 #define MOVED BP_M(BF16)
 #define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
     {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
@@ -61,12 +63,14 @@ static enum bp_status rows_prepare(void *self, const struct bp_prep *prep, struc
 static const struct bp_kernel kernels[] = {
 #define FLOATS WIDE_FLOATS
 #define NUMBERS WIDE_NUMBERS
+#define COMPARED WIDE_NUMBERS | BP_M(BOOL)
 #define MOVED WIDE_MOVED
 #define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op, T, U, I, R, flags)
 #define ROW_WITHOUT_BF16 ROW
 #include "rows.def"
 #define FLOATS BP_M(BF16)
 #define NUMBERS BP_M(BF16)
+#define COMPARED BP_M(BF16)
 #define MOVED BP_M(BF16)
 #define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op "_bf16", T, U, I, R, flags)
 #define ROW_WITHOUT_BF16(...)

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the mlu plugin on the stand-ins for Cambricon's libraries: machines without them, with other versions or a part
+of them, calls that fail, lost devices, and the rows that wait for numbers of the vendor.
+
+    machine.py BP PLUGIN FILLED STEPS STANDINS FEW OLD BASE
+        PLUGIN: the folder of the plugin; FILLED: that of a plugin with all numbers, of another name; STANDINS, FEW, OLD:
+        folders of stand-ins; BASE: that of the library on which they are built
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BP, PLUGIN, FILLED, STEPS, STANDINS, FEW, OLD, BASE = sys.argv[1:]
+LIBRARIES = ("cnrt", "cncl", "cnnl")
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def environment(folder, libraries=STANDINS, plugins=PLUGIN, **settings):
+    """The environment of a run. The stand-in writes each misuse to misuse.log, each call to calls.log."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("BP_", "NEUWARE_"))}
+    mine.pop("LD_LIBRARY_PATH", None)
+    mine |= {"BP_PLUGIN_PATH": plugins, "BP_PLUGINS": "mlu*", "BP_STANDIN_LOG": f"{folder}/misuse.log",
+             "BP_STANDIN_CALLS": f"{folder}/calls.log", "BP_STANDIN_CNNL_ASSUMED": "1", "BP_STANDIN_DEVICES": "2"}
+    mine["LD_LIBRARY_PATH"] = f"{libraries}:{BASE}" if libraries else BASE
+    return mine | settings
+
+
+def run(env, *words):
+    done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=200, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def bp(env, *words):
+    return run(env, BP, *words)
+
+
+def reason(env):
+    """The state of the plugin, and the reason, in one line."""
+    text = " ".join(bp(env, "doctor", "mlu")[1].split())
+    for state in ("ready", "absent", "broken"):
+        if re.search(rf"mlu [^ ]+: {state}", text):
+            return state, text
+    return None, text
+
+
+def steps(env, *words):
+    """Runs steps; returns [(step, status, message)]."""
+    done = subprocess.run([STEPS, "mlu:0", *words], capture_output=True, text=True, env=env, timeout=200, check=False)
+    text = done.stdout
+    assert done.returncode == 0, (done.returncode, text, done.stderr)
+    rows = [re.match(r"(\w+) (\w+)(?:: (.*))?$", line) for line in text.splitlines()]
+    assert all(rows), text
+    return [(row[1], row[2], row[3] or "") for row in rows]
+
+
+def good(rows):
+    assert all(status == "BP_OK" for _, status, _ in rows), rows
+
+
+def conform(env, *words, device="mlu"):
+    code, text = bp(env, "conform", device, *words)
+    assert code == 0 and " pass" in text and " fail" not in text, text
+    return text
+
+
+def misused(folder):
+    path = os.path.join(folder, "misuse.log")
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def part(folder, *libraries):
+    """A folder that has links to some of the libraries."""
+    where = os.path.join(folder, "part")
+    os.mkdir(where)
+    for name in libraries:
+        os.symlink(f"{STANDINS}/lib{name}.so", f"{where}/lib{name}.so")
+    return where
+
+
+@test
+def without_libraries_the_plugin_is_absent(folder):
+    state, text = reason(environment(folder, libraries=None))
+    assert state == "absent", text
+    assert "libcnrt.so" in text and "LD_LIBRARY_PATH" in text and "/usr/local/neuware/lib64" in text and "BP_MLU_CNRT" in text, text
+    state, text = reason(environment(folder, BP_MLU_CNRT="off"))
+    assert state == "absent" and "BP_MLU_CNRT" in text, text
+
+
+@test
+def the_folder_of_the_toolkit_is_searched(folder):
+    os.mkdir(f"{folder}/lib64")
+    for name in LIBRARIES:
+        os.symlink(f"{STANDINS}/lib{name}.so", f"{folder}/lib64/lib{name}.so")
+    good(steps(environment(folder, libraries=None, NEUWARE_HOME=folder), "abs", "check"))
+
+
+@test
+def a_runtime_of_version_4_is_refused(folder):
+    state, text = reason(environment(folder, libraries=OLD))
+    assert state == "broken" and "has no function" in text and "install CNRT 5 or newer" in text, text
+    state, text = reason(environment(folder, BP_STANDIN_CNRT="4.10.1"))
+    assert state == "broken" and "is CNRT 4.10.1: version 5 or newer is needed" in text, text
+    state, text = reason(environment(folder, BP_STANDIN_CNRT="5.10.0"))
+    assert state == "ready", text
+
+
+@test
+def a_runtime_with_fewer_functions_works_without_recording(folder):
+    env = environment(folder, libraries=f"{FEW}:{STANDINS}", BP_STANDIN_KEEP="0")
+    good(steps(env, "write", "abs", "check", "record", "wait"))
+    conform(env, "--suite", "runtime", "--quick")
+    with open(f"{folder}/calls.log", encoding="utf-8") as f:
+        calls = f.read()
+    assert "cnrtMemcpyAsync_V3" in calls and "Capture" not in calls, calls[:500]
+
+
+@test
+def without_cnnl_rows_name_the_library(folder):
+    env = environment(folder, libraries=part(folder, "cnrt"))
+    code, text = bp(env, "info", "mlu:0")
+    assert code == 0 and "of which 0 can run here" in text and "libcnnl.so" in " ".join(text.split()), text
+    conform(env, "--suite", "memory", "--filter", "memory/copy/*")
+    code, text = bp({**env, "BP_FALLBACK": "deny"}, "conform", "mlu", "--filter", "ccl/all_reduce/f32-sum/2x11")
+    assert code == 0, text  # through host memory
+
+
+@test
+def without_permission_or_in_use_the_reason_is_reported(folder):
+    for code, words in ((100051, "not permitted: may this user open the device files"), (632014, "in use by another process"),
+                        (100002, "could not be initialised")):
+        state, text = reason(environment(folder, BP_STANDIN_FAIL=f"cnrtGetDeviceCount:1:{code}"))
+        assert state == "broken" and f"cnrtGetDeviceCount answers {code}" in text and words in text, text
+    state, text = reason(environment(folder, BP_STANDIN_FAIL="cnrtGetDeviceCount:1:100004"))
+    assert state == "absent" and "no device" in text, text
+
+
+@test
+def no_memory_is_reported_with_the_numbers(folder):
+    env = environment(folder, BP_STANDIN_MEMORY=str(64 << 20), BP_LOG="debug")
+    rows = steps(env, "allocate", "abs", "check")
+    assert rows[1][1] == "BP_ERR_MEMORY" and "asked for 1073741824 bytes" in rows[1][2] and "of 67108864" in rows[1][2], rows
+    good(rows[2:])
+
+
+@test
+def each_call_of_the_runtime_may_fail(folder):
+    """Each function fails once, at its first and its second call: the step reports its name, and the next one works."""
+    names = ("cnrtSetDevice cnrtMalloc cnrtHostMalloc cnrtMemcpyAsync cnrtQueueCreate cnrtQueueSync cnrtNotifierCreateWithFlags "
+             "cnrtPlaceNotifier cnrtQueryNotifier cnrtMemsetAsync").split()
+    words = ("write", "abs", "gather", "record", "query", "wait", "pinned", "read", "sync", "write", "gather")
+    for name in names:
+        for n in (1, 2):
+            env = environment(folder, BP_STANDIN_FAIL=f"{name}:{n}:100007")
+            code, text = run(env, STEPS, "mlu:0", *words)
+            assert code == 0, (name, n, code, text)
+            failed = [line for line in text.splitlines() if "BP_OK" not in line and "NOT_READY" not in line]
+            assert n == 2 or failed and any(f"{name} answers 100007: a system call failed" in line for line in failed), (name, n, text)
+
+
+@test
+def each_call_of_cnnl_may_fail(folder):
+    for name in ("cnnlCreate", "cnnlSetQueue", "cnnlCreateTensorDescriptor", "cnnlSetTensorDescriptor_v2", "cnnlAbs",
+                 "cnnlIndexSelect", "cnnlGetTopKTensorWorkspaceSize"):
+        env = environment(folder, BP_STANDIN_FAIL=f"{name}:1:4", BP_FALLBACK="deny")
+        rows = steps(env, "abs", "gather", "abs", "gather", "read")
+        failed = [message for _, status, message in rows if status != "BP_OK"]
+        assert len(failed) == 1 and f"{name} answers 4: an internal error" in failed[0], (name, rows)
+
+
+@test
+def a_lost_device_is_reported_once_by_work_and_by_all_later_calls(folder):
+    rows = steps(environment(folder, BP_STANDIN_FAIL="work:6:100132"), "abs", "abs", "gather", "abs", "sync", "abs", "read", "allocate")
+    lost = [row for row in rows if row[1] == "BP_ERR_DEVICE_LOST"]
+    assert lost and "100132: a kernel failed" in lost[0][2] and "start the process again" in lost[0][2], rows
+    assert all(row[1] == "BP_ERR_DEVICE_LOST" for row in rows[rows.index(lost[0]):]), rows
+
+
+@test
+def a_bad_index_is_a_fault_of_the_stream_and_harms_no_other_work(folder):
+    rows = steps(environment(folder), "gather", "sync", "bad", "sync")
+    good(rows[:3])
+    assert rows[-1][1] == "BP_ERR_FAULT" and "kernel mlu_gather found bad values in its inputs" in rows[-1][2], rows
+    rows = steps(environment(folder), "bad", "record", "wait")
+    assert rows[-1][1] == "BP_ERR_FAULT", rows
+    rows = steps(environment(folder), "bad", "read")
+    assert rows[-1][1] == "BP_ERR_FAULT", rows
+
+
+@test
+def late_calls_change_no_result(folder):
+    for fail in ("cnrtMemcpyAsync:2:+20000", "work:3:+20000", "cnrtQueueSync:1:+20000"):
+        good(steps(environment(folder, BP_STANDIN_FAIL=fail), "write", "write", "abs", "gather", "check", "record", "wait"))
+
+
+@test
+def devices_without_bf16_have_no_such_rows(folder):
+    env = environment(folder, BP_STANDIN_MLU="MLU370")
+    text = " ".join(bp(env, "info", "mlu:0")[1].split())
+    assert "row mlu_abs_bf16: these devices have no bf16" in text, text
+    conform(env, "--suite", "kernel", "--filter", "kernel/abs/*", "--filter", "kernel/layer_norm/*")
+
+
+@test
+def calls_are_traced(folder):
+    env = environment(folder, BP_MLU_TRACE="1", BP_LOG="info")
+    _, text = run(env, STEPS, "mlu:0", "abs")
+    assert "mlu:0: trace: cnnlAbs answers 0" in text and "trace: cnrtQueueCreate answers 0" in text, text
+
+
+@test
+def rows_wait_for_numbers_that_are_not_confirmed(folder):
+    text = " ".join(bp(environment(folder), "info", "mlu:0")[1].split())
+    for row, number in {"equal": "CNNL_LOGIC_OP_EQ", "log2": "CNNL_LOG_2", "logical_or": "CNNL_LOGIC_OP_OR"}.items():
+        assert f"row mlu_{row}: the number of {number} in cnnl.h is not confirmed: plugins/mlu/numbers.h" in text, text
+
+
+@test
+def rows_open_when_the_numbers_are_filled_in(folder):
+    operators = ("log", "log2", "log10", "equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal",
+                 "logical_and", "logical_or")
+    env = environment(folder, plugins=FILLED)
+    filters = [word for op in operators for word in ("--filter", f"kernel/{op}/*")]
+    text = conform(env, "--suite", "kernel", *filters)
+    count, = re.findall(r"kernel rows executed (\d+) of (\d+)", text)
+    assert count[0] == count[1] and int(count[0]) == 2 * len(operators) - 2, text
+
+
+@test
+def two_plugins_of_the_kind_do_no_harm(folder):
+    env = environment(folder, plugins=f"{PLUGIN}:{FILLED}")
+    code, text = bp(env, "list", "--probe")
+    assert code == 0 and len(re.findall(r"^mlu\w* +mlu .* ready +2", text, re.M)) == 2, text
+    good(steps(env, "abs", "gather", "check", "record", "wait"))
+
+
+@test
+def all_rows_pass_the_quick_suite(folder):
+    env = environment(folder, BP_STANDIN_KEEP="0")
+    text = conform(env, "--quick", "--suite", "plugin,runtime,memory,kernel,gradient,pass,graph")
+    count = re.findall(r"kernel rows executed (\d+) of (\d+)", text)
+    assert count and count[0][0] == count[0][1], text
+
+
+@test
+def ranks_of_one_process_and_of_several_are_joined_by_cncl(folder):
+    env = environment(folder)
+    conform(env, "--filter", "ccl/all_reduce/f32-sum/2x11*", "--filter", "ccl/all/2/processes", "--filter", "ccl/all_to_all/f32/3x11")
+    with open(f"{folder}/calls.log", encoding="utf-8") as f:
+        calls = f.read()
+    assert "cnclInitComms 0" in calls and "cnclAllReduce 0" in calls and "cnclDestroyComms 0" in calls, calls[-500:]
+
+
+def main():
+    print(f"1..{len(tests)}")
+    for number, function in enumerate(tests, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            why = ""
+            try:
+                function(folder)
+                why = misused(folder)
+            except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as error:
+                why = str(error)
+        print(f"{'not ok' if why else 'ok'} {number} - {function.__name__.replace('_', ' ')}")
+        for line in why.splitlines()[:30]:
+            print(f"# {line[:2000]}")
+
+
+main()
