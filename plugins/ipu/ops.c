@@ -166,7 +166,6 @@ const char *ipu_refuses_pad(const struct ipu_node *n)
     const struct bp_pad_attrs *a = n->attrs;
     const struct bp_data_value *x = ipu_in(n, 0);
 
-    if (a->mode) return "a border that repeats elements";
     for (int64_t i = 0; i < x->rank; i++) {
         int64_t before = i < a->before.n && a->before.at[i] < 0 ? -a->before.at[i] : 0;
         int64_t after = i < a->after.n && a->after.at[i] < 0 ? -a->after.at[i] : 0;
@@ -180,6 +179,7 @@ void ipu_numbers_pad(const struct ipu_node *n, struct bp_ipu_node *to)
     const struct bp_pad_attrs *a = n->attrs;
 
     to->real[0] = a->value;
+    to->number[16] = a->mode;
     for (int64_t i = 0; i < a->before.n; i++) to->number[2 * i] = a->before.at[i];
     for (int64_t i = 0; i < a->after.n; i++) to->number[2 * i + 1] = a->after.at[i];
 }

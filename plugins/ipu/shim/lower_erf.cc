@@ -41,10 +41,13 @@ Tensor times(lowering &l, const Tensor &x, double factor)
     return mul(l, x, number_like(l, x, factor));
 }
 
-/* erf(t), for t from -1 to 1. */
+/* erf(t), for t from -1 to 1. P is 1 and a rest, so that the roundings of the rest count less. */
 Tensor erf_near(lowering &l, const Tensor &t)
 {
-    return mul(l, t, polynomial(l, mul(l, t, t), near_zero));
+    std::vector<double> rest = near_zero;
+
+    rest[0] -= 1;
+    return add(l, t, mul(l, t, polynomial(l, mul(l, t, t), rest)));
 }
 
 /* 1 - erf(t) for t from 0.45: t is x times the square root of `factor`, and x is not negative. */

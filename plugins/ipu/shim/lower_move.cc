@@ -97,6 +97,32 @@ Tensor lower_gather(const lowered &n)
     return select(l, zero.reshape(shape), number_like(l, y, 0), y);
 }
 
+namespace {
+
+enum pad_mode { VALUE, REFLECT, REPLICATE, CIRCULAR };
+
+/* The place within an axis that a place beyond its ends repeats. */
+int64_t repeated(int64_t at, int64_t extent, int64_t mode)
+{
+    int64_t period = mode == REFLECT ? 2 * (extent - 1) : extent;
+
+    if (mode == REPLICATE || period <= 0) return at < 0 ? 0 : extent - 1;
+    at = (at % period + period) % period;
+    return at < extent ? at : period - at;
+}
+
+/* One side of an axis, of single places. */
+void add_border(std::vector<Tensor> &parts, const Tensor &x, unsigned axis, int64_t begin,
+                int64_t end, int64_t mode)
+{
+    for (int64_t at = begin; at < end; at++) {
+        std::size_t from = (std::size_t)repeated(at, (int64_t)x.dim(axis), mode);
+        parts.push_back(x.slice(from, from + 1, axis));
+    }
+}
+
+} // namespace
+
 Tensor lower_pad(const lowered &n)
 {
     Tensor y = n.in(0);
@@ -112,6 +138,11 @@ Tensor lower_pad(const lowered &n)
             std::vector<std::size_t> shape = y.shape(), ones(y.rank(), 1);
             if (side) parts.push_back(y);
             if (extent <= 0) continue;
+            if (n.number(16) != VALUE) {
+                int64_t first = side ? (int64_t)y.dim(i) : -extent;
+                add_border(parts, y, i, first, first + extent, n.number(16));
+                continue;
+            }
             shape[i] = (std::size_t)extent;
             parts.push_back(expanded(number_like(n.l, y, n.real(0)).reshape(ones), shape));
         }

@@ -25,6 +25,12 @@ struct ipu_device {
     bp_ipu_program *loaded = nullptr;
 };
 
+/* The contents of a kept input that the device has. */
+struct kept {
+    const void *data = nullptr;
+    uint64_t memory = 0, version = 0; /* memory 0: none */
+};
+
 struct cancelled {};
 struct in_use {};
 struct stale {};
@@ -60,7 +66,7 @@ struct bp_ipu_program {
     std::unique_ptr<poplar::Engine> engine;
     std::vector<stream> in, weight, out;
     std::vector<const void *> data;     /* of each weight */
-    std::vector<uint64_t> version;      /* of each input: that on the device; 0: unknown */
+    std::vector<kept> contents;         /* of each input */
     bool has_fault;                     /* the executable has a stream for index faults */
     unsigned char fault;
 };
@@ -149,7 +155,7 @@ void name_streams(const bp_ipu_graph &graph, bp_ipu_program &p)
         }
     for (uint32_t i = 0; i < graph.n_out; i++)
         p.out.push_back(make("out", i, (uint32_t)graph.out[i], false));
-    p.version.assign(graph.n_in, 0);
+    p.contents.assign(graph.n_in, kept());
     p.has_fault = false;
     for (uint32_t i = 0; i < graph.n_node; i++) p.has_fault |= graph.node[i].op == BP_IPU_OP_gather;
 }
@@ -229,7 +235,7 @@ void program_load(bp_ipu_program &p)
     ipu_device &d = *p.device;
 
     device_attach(d);
-    if (d.loaded) d.loaded->version.assign(d.loaded->version.size(), 0);
+    if (d.loaded) d.loaded->contents.assign(d.loaded->contents.size(), kept());
     d.loaded = nullptr;
     if (!p.engine) p.engine = std::make_unique<poplar::Engine>(*p.executable);
     p.engine->load(d.poplar);
@@ -249,15 +255,21 @@ void program_run(bp_ipu_program &p, bp_ipu_launch &run)
     if (run.n_in != p.in.size() || run.n_out != p.out.size()) throw unsupported("another number of pointers");
     run.out_loaded = p.device->loaded != &p;
     if (run.out_loaded) program_load(p);
+    run.out_copied = 0;
     for (std::size_t i = 0; i < p.in.size(); i++) {
-        uint64_t version = run.version ? run.version[i] : 0;
+        bp_ipu_content now = run.content ? run.content[i] : bp_ipu_content();
+        kept &old = p.contents[i];
         char *data = (char *)const_cast<void *>(run.in[i]);
-        if (p.in[i].program && version && version == p.version[i]) continue;
-        p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
+        bool same = now.memory && now.memory == old.memory && now.version == old.version && data == old.data;
+        if (!p.in[i].program || !same)
+            p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
         if (!p.in[i].program) continue;
-        p.version[i] = 0;
-        p.engine->run(p.in[i].program);
-        p.version[i] = version;
+        old = kept();
+        if (!same) p.engine->run(p.in[i].program);
+        run.out_copied += !same;
+        old.data = data;
+        old.memory = now.memory;
+        old.version = now.after;
     }
     for (std::size_t i = 0; i < p.out.size(); i++)
         p.engine->connectStream(p.out[i].handle, run.out[i], (char *)run.out[i] + p.out[i].bytes);

@@ -60,7 +60,7 @@ enum {
 enum bp_ipu_kind {
     BP_IPU_RESULT = 0,
     BP_IPU_INPUT = 1, /* copied to the device for each run */
-    BP_IPU_KEPT = 2,  /* an input that stays on the device while its version is the same */
+    BP_IPU_KEPT = 2,  /* an input that stays on the device while its contents are the same */
     BP_IPU_WEIGHT = 3 /* copied to the device when the program is loaded */
 };
 
@@ -111,15 +111,24 @@ struct bp_ipu_facts {
     uint32_t id, zero; /* Poplar's number of the device */
 };
 
-/* One run. A version of 0 is unknown, so that the input is copied. */
+/* The contents of an input of a run. An input that is kept on the device is not copied again if its
+ * address is that of the last run, and memory and version are `memory` and `after` of that run.
+ * memory 0: unknown, so that the input is copied. */
+struct bp_ipu_content {
+    uint64_t memory, version, after;
+};
+
+/* One run. */
 struct bp_ipu_launch {
     size_t size;
     const void *const *in;
-    const uint64_t *version; /* of each input; NULL: all unknown */
+    const struct bp_ipu_content *content; /* of each input; NULL: all unknown */
     void *const *out;
     uint32_t n_in, n_out;
-    uint32_t out_fault; /* set to 1: an index is beyond its axis; results are not defined then */
+    uint32_t out_fault;  /* set to 1: an index is beyond its axis; results are not defined then */
     uint32_t out_loaded; /* set to 1: the program had to be loaded */
+    uint32_t out_copied; /* set to the number of kept inputs that were copied */
+    uint32_t zero;
 };
 
 struct bp_ipu;         /* the devices of one target */

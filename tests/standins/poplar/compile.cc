@@ -91,7 +91,7 @@ Executable compileGraph(const Graph &graph, ArrayRef<program::Program> programs,
     int n = (int)programs.size(), done = 0;
 
     if (progress) progress(0, n + 1);
-    standin_call("poplar::compileGraph");
+    standin_call("poplar.compileGraph");
     for (const Variable &v : graph.data->variable) check_mapping(v);
     for (const program::Program &p : programs) {
         check_memory(*graph.data, p.steps);
@@ -184,7 +184,7 @@ void Executable::serialize(std::ostream &out) const
 {
     Writer w = {out};
 
-    standin_call("poplar::Executable::serialize");
+    standin_call("poplar.Executable.serialize");
     out.write(magic, sizeof magic);
     w.number((std::uint64_t)data->target.type);
     w.number(data->target.tiles);
@@ -224,7 +224,7 @@ Executable Executable::deserialize(std::istream &in)
     Reader r = {in};
     char found[sizeof magic];
 
-    standin_call("poplar::Executable::deserialize");
+    standin_call("poplar.Executable.deserialize");
     in.read(found, sizeof found);
     if (!in || std::memcmp(found, magic, sizeof found))
         throw poplar_error("deserialize: this is no executable");

@@ -92,7 +92,7 @@ const Target &Device::getTarget() const
 
 bool Device::attach() const
 {
-    standin_call("poplar::Device::attach");
+    standin_call("poplar.Device.attach");
     std::lock_guard<std::mutex> guard(vendor_lock);
     if (data->attached || is_busy(data->id)) return false;
     data->attached = true;
@@ -101,7 +101,7 @@ bool Device::attach() const
 
 void Device::detach() const
 {
-    standin_call("poplar::Device::detach");
+    standin_call("poplar.Device.detach");
     std::lock_guard<std::mutex> guard(vendor_lock);
     if (!data->attached) standin_misuse("detach: device %u is not attached", data->id);
     data->attached = false;
@@ -133,7 +133,7 @@ Device IPUModel::createDevice(const OptionFlags &) const
 
 DeviceManager DeviceManager::createDeviceManager()
 {
-    standin_call("poplar::DeviceManager::createDeviceManager");
+    standin_call("poplar.DeviceManager.createDeviceManager");
     std::lock_guard<std::mutex> guard(vendor_lock);
     if (!hardware.empty()) return DeviceManager();
     base_lock();
@@ -153,7 +153,7 @@ std::vector<Device> DeviceManager::getDevices(TargetType type, unsigned required
 {
     std::vector<Device> found;
 
-    standin_call("poplar::DeviceManager::getDevices");
+    standin_call("poplar.DeviceManager.getDevices");
     if (type != TargetType::IPU || requiredNumIPUs != 1) return found;
     for (const auto &data : hardware) {
         found.emplace_back();

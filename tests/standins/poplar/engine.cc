@@ -106,7 +106,7 @@ void step_run(EngineData &e, const Step &step)
 
 Engine::Engine(const Executable &executable, const OptionFlags &) : data(new EngineData)
 {
-    standin_call("poplar::Engine::Engine");
+    standin_call("poplar.Engine.Engine");
     data->executable = executable.data;
     standin_objects++;
 }
@@ -119,7 +119,7 @@ Engine::~Engine()
 
 void Engine::load(const Device &device)
 {
-    standin_call("poplar::Engine::load");
+    standin_call("poplar.Engine.load");
     if (device.data->base && !device.data->attached)
         throw poplar_error("load: the device is not attached");
     if (!(device.data->target == data->executable->target))
@@ -141,7 +141,7 @@ void Engine::connectStream(StringRef handle, void *begin, void *end)
     std::string name = handle;
     auto it = data->executable->stream.find(name);
 
-    standin_call("poplar::Engine::connectStream");
+    standin_call("poplar.Engine.connectStream");
     if (it == data->executable->stream.end())
         throw stream_connection_error("there is no stream '" + name + "'");
     if ((std::size_t)((char *)end - (char *)begin) != it->second.count * standin_bytes(it->second.type))
@@ -154,7 +154,7 @@ void Engine::run(unsigned program)
     if (!data->device || data->device->loaded != data.get())
         standin_misuse("run: the device does not have this engine's program");
     Busy busy(*data->device, "run");
-    standin_call("poplar::Engine::run");
+    standin_call("poplar.Engine.run");
     if (data->device->base && !data->device->attached)
         throw poplar_error("run: the device is not attached");
     if (program >= data->executable->program.size()) throw poplar_error("run: no such program");

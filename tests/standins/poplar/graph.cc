@@ -356,7 +356,7 @@ void variable_map(Variable &v, std::uint32_t begin, std::uint32_t end, unsigned 
 
 void Graph::setTileMapping(const Tensor &tensor, unsigned tile)
 {
-    standin_call("poplar::Graph::setTileMapping");
+    standin_call("poplar.Graph.setTileMapping");
     if (tensor.graph != data) throw poplar_error("setTileMapping: a tensor of another graph");
     if (tile >= data->target.tiles)
         throw poplar_error("setTileMapping: tile " + std::to_string(tile) + " of " +

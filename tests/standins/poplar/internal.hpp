@@ -95,7 +95,7 @@ struct EngineData {
 
 /* device.cc: executables and engines that are not destroyed. For tests: standin_poplar_live(). */
 extern std::atomic<int> standin_objects;
-/* Begins a public function: throws if a test asks for its failure. Code 1: out of
+/* Begins a public function, named as "poplar.Engine.run": throws if a test asks for its failure. Code 1: out of
  * memory, 2: recoverable, 3: unrecoverable, 4: of the application; others: poplar_error. */
 void standin_call(const char *name);
 /* Reports a misuse, whose effect the library leaves undefined, and throws. */

@@ -172,7 +172,7 @@ Tensor popops::map(poplar::Graph &graph, expr::UnaryOpType op, const Tensor &a,
                    poplar::program::Sequence &program, const poplar::DebugContext &,
                    const poplar::OptionFlags &)
 {
-    poplar::standin_call("popops::map");
+    poplar::standin_call("popops.map");
     poplar::standin_need(graph, "popops");
     for (const UnaryRow &row : unary_rows) {
         if (row.type != op) continue;
@@ -187,7 +187,7 @@ Tensor popops::map(poplar::Graph &graph, expr::BinaryOpType op, const Tensor &a,
                    poplar::program::Sequence &program, const poplar::DebugContext &,
                    const poplar::OptionFlags &)
 {
-    poplar::standin_call("popops::map");
+    poplar::standin_call("popops.map");
     poplar::standin_need(graph, "popops");
     for (const BinaryRow &row : binary_rows) {
         if (row.type != op) continue;
@@ -207,7 +207,7 @@ Tensor popops::map(poplar::Graph &graph, expr::TernaryOpType op, const Tensor &a
                    const Tensor &c, poplar::program::Sequence &program,
                    const poplar::DebugContext &, const poplar::OptionFlags &)
 {
-    poplar::standin_call("popops::map");
+    poplar::standin_call("popops.map");
     poplar::standin_need(graph, "popops");
     if (op != expr::TernaryOpType::SELECT)
         throw poplibs_error("map: the stand-in lacks this ternary operator");
@@ -220,7 +220,7 @@ Tensor popops::map(poplar::Graph &graph, expr::TernaryOpType op, const Tensor &a
 Tensor popops::cast(poplar::Graph &graph, const Tensor &source, const Type &type,
                     poplar::program::Sequence &program, const poplar::DebugContext &)
 {
-    poplar::standin_call("popops::cast");
+    poplar::standin_call("popops.cast");
     poplar::standin_need(graph, "popops");
     return poplar::standin_add(graph, program, "cast", {}, {source}, type, source.shape());
 }
@@ -234,7 +234,7 @@ Tensor popops::reduce(poplar::Graph &graph, const Tensor &in, const Shape &dims,
     Shape shape;
     std::vector<std::int64_t> axes(dims.begin(), dims.end());
 
-    poplar::standin_call("popops::reduce");
+    poplar::standin_call("popops.reduce");
     poplar::standin_need(graph, "popops");
     if (params.op == Operation::SQUARE_ADD || params.update)
         throw poplibs_error("reduce: the stand-in lacks it");
@@ -255,7 +255,7 @@ Tensor popops::gather(poplar::Graph &graph, const Tensor &input, const Tensor &i
 {
     Shape shape = input.shape();
 
-    poplar::standin_call("popops::gather");
+    poplar::standin_call("popops.gather");
     poplar::standin_need(graph, "popops");
     if (indices.elementType() != poplar::UNSIGNED_INT)
         throw poplibs_error("gather: indices must be of type unsigned int");
@@ -273,7 +273,7 @@ Tensor poplin::matMulGrouped(poplar::Graph &graph, const Tensor &a, const Tensor
                              const poplar::DebugContext &, const poplar::OptionFlags &options,
                              matmul::PlanningCache *)
 {
-    poplar::standin_call("poplin::matMulGrouped");
+    poplar::standin_call("poplin.matMulGrouped");
     poplar::standin_need(graph, "poplin");
     for (const auto &option : options.flags)
         if (option.first != "partialsType" || (option.second != "float" && option.second != "half"))
@@ -357,7 +357,7 @@ Tensor poplin::convolution(poplar::Graph &graph, const Tensor &in, const Tensor 
     Shape y = {p.batchSize, p.outputChannelsPerConvGroup * p.numConvGroups};
     std::vector<std::int64_t> number = {(std::int64_t)axes, (std::int64_t)p.numConvGroups};
 
-    poplar::standin_call("poplin::convolution");
+    poplar::standin_call("poplin.convolution");
     poplar::standin_need(graph, "poplin");
     if (transposeAndFlipWeights) throw poplibs_error("convolution: the stand-in lacks it");
     want_known(p);
@@ -386,7 +386,7 @@ Tensor popnn::nonLinearity(poplar::Graph &graph, NonLinearityType type, Tensor t
     static const char *const names[] = {"sigmoid", "relu", "tanh", "gelu", "softmax", "softmax", NULL};
     const char *name = names[(int)type];
 
-    poplar::standin_call("popnn::nonLinearity");
+    poplar::standin_call("popnn.nonLinearity");
     poplar::standin_need(graph, "popnn");
     if (!name) throw poplibs_error("nonLinearity: the stand-in lacks it");
     if (!is_float(t.elementType())) throw poplibs_error("nonLinearity: not for this type");
@@ -403,7 +403,7 @@ Tensor popnn::pooling::pool(poplar::Graph &graph, const PoolParams &p, const Ten
     std::size_t axes = p.inputFieldShape.size();
     std::vector<std::int64_t> number = {(std::int64_t)axes};
 
-    poplar::standin_call("popnn::pooling::pool");
+    poplar::standin_call("popnn.pooling.pool");
     poplar::standin_need(graph, "popnn");
     x.insert(x.end(), p.inputFieldShape.begin(), p.inputFieldShape.end());
     if (in.shape() != x) throw poplibs_error("pool: the input has another shape than params");
