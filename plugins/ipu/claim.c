@@ -12,8 +12,7 @@ static const char *refuses_flags(uint32_t flags)
     return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
 }
 
-static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes,
-                                 bool may_be_empty)
+static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes, bool may_be_empty)
 {
     if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
         return "a dtype that PopLibs does not compute";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: reports devices, and allocates and copies their memory, which is host memory. All memory
- * spaces are the same. */
+/* device.c: reports devices, and allocates and copies their memory, which is host memory. All
+ * memory spaces are the same. */
 #include "ipu.h"
 
 #include <inttypes.h>

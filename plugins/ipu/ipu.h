@@ -29,8 +29,8 @@ struct ipu {
 /* The callbacks of runtime.h: device.c. */
 #define IPU_CALLBACKS(X) \
     X(device_count) \
-    X(device_properties) X(memory_allocate) X(memory_free) X(copy_in) X(copy_out) X(copy_within) \
-        X(synchronize)
+    X(device_properties) \
+    X(memory_allocate) X(memory_free) X(copy_in) X(copy_out) X(copy_within) X(synchronize)
 #define X(name) __typeof__(*((struct bp_runtime *)0)->name) ipu_##name;
 IPU_CALLBACKS(X)
 #undef X

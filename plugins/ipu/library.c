@@ -27,8 +27,8 @@ enum bp_status ipu_open(const struct bp_host *host, const struct ipu_calls **out
     static const char *const names[] = {"libbp_ipu_shim.so", NULL};
     static const enum kit_place place[] = {KIT_PATH, KIT_FOLDERS, KIT_PLACES};
     static const struct kit_wanted wanted = {"ipu", "SHIM", names, folders, place};
-    static struct kit_library library =
-        KIT_LIBRARY(symbols, loaded.function, "; compile it with plugins/ipu/shim/build.sh");
+    static struct kit_library library = KIT_LIBRARY(symbols, loaded.function,
+                                                    "; compile it with plugins/ipu/shim/build.sh");
     enum bp_status status = kit_library_load(&library, &wanted);
     uint32_t version;
 

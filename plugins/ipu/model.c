@@ -17,8 +17,8 @@ struct writing {
 };
 
 static const uint32_t shim_types[] = {
-    [BP_F32] = BP_IPU_F32 + 1, [BP_F16] = BP_IPU_F16 + 1, [BP_I32] = BP_IPU_I32 + 1,
-    [BP_BOOL] = BP_IPU_BOOL + 1, [BP_I8] = BP_IPU_I8 + 1, [BP_U8] = BP_IPU_U8 + 1,
+    [BP_F32] = BP_IPU_F32 + 1,   [BP_F16] = BP_IPU_F16 + 1, [BP_I32] = BP_IPU_I32 + 1,
+    [BP_BOOL] = BP_IPU_BOOL + 1, [BP_I8] = BP_IPU_I8 + 1,   [BP_U8] = BP_IPU_U8 + 1,
 };
 
 static uint32_t shim_type(uint32_t dtype, enum ipu_conversion conversion)
@@ -99,8 +99,8 @@ static enum bp_status constant_add(struct writing *w, const struct bp_data_value
     char *data = malloc(size);
 
     if (!data)
-        return bp_fail(w->self->host, BP_ERR_MEMORY, "ipu: no memory for constant %s, %" PRIu64
-                       " bytes", v->name, size);
+        return bp_fail(w->self->host, BP_ERR_MEMORY,
+                       "ipu: no memory for constant %s, %" PRIu64 " bytes", v->name, size);
     constant_copy(data, v, conversion, bytes);
     m->constant[m->n_constant++] = data;
     m->constant_bytes += size;
@@ -121,7 +121,7 @@ static bool is_input(const struct writing *w, uint32_t number, uint32_t *out_at)
     return false;
 }
 
-/* Finds the tensor of a value that a node or an output reads, and adds it if it is the first time. */
+/* Finds the tensor of a value that a node or an output reads, and adds it for the first reader. */
 static enum bp_status tensor_find(struct writing *w, uint32_t number,
                                   enum ipu_conversion conversion, int32_t *out)
 {
@@ -134,7 +134,8 @@ static enum bp_status tensor_find(struct writing *w, uint32_t number,
         TRY(constant_add(w, v, conversion, known));
     } else if (*known == BP_IPU_NONE && is_input(w, number, &at)) {
         m->input[m->graph.n_in] = (struct ipu_input){at, conversion, value_count(v)};
-        *known = tensor_add(w, v, conversion, v->flags & BP_DATA_STATE ? BP_IPU_KEPT : BP_IPU_INPUT);
+        *known = tensor_add(w, v, conversion,
+                            v->flags & BP_DATA_STATE ? BP_IPU_KEPT : BP_IPU_INPUT);
         m->in[m->graph.n_in++] = *known;
     }
     if (*known == BP_IPU_NONE)
@@ -188,7 +189,7 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
     return BP_OK;
 }
 
-static enum bp_status write_nodes(struct writing *w)
+static enum bp_status writing_nodes(struct writing *w)
 {
     for (uint32_t i = 0; i < w->graph->n_node; i++) {
         struct ipu_node n = {
@@ -235,7 +236,7 @@ enum bp_status ipu_model_init(struct ipu *self, const struct bp_graph_data *grap
     }
     for (size_t i = 0; i < (IPU_FLOAT + 1) * values; i++) tensors[i] = BP_IPU_NONE;
     for (uint32_t i = 0; i <= IPU_FLOAT; i++) w.tensor[i] = tensors + i * values;
-    status = write_nodes(&w);
+    status = writing_nodes(&w);
     free(tensors);
     model->graph.tensor = model->tensor;
     model->graph.node = model->node;

@@ -14,7 +14,8 @@
 /* clang-format off */
 const struct ipu_op ipu_ops[] = {
 #define ROW(op, dtypes, to, refuses, numbers) \
-    {{BP_OPROW(op), .types = {dtypes, (dtypes) | BP_M(BOOL)}}, BP_IPU_OP_##to, dtypes, ipu_refuses_##refuses, ipu_numbers_##numbers},
+    {{BP_OPROW(op), .types = {dtypes, (dtypes) | BP_M(BOOL)}}, \
+     BP_IPU_OP_##to, dtypes, ipu_refuses_##refuses, ipu_numbers_##numbers},
 #include "ops.def"
 };
 /* clang-format on */

@@ -57,9 +57,8 @@ static inline const struct bp_data_node *ipu_node_at(const struct bp_graph_data 
 /* Input i of the flat list, or NULL. */
 static inline const struct bp_data_value *ipu_in(const struct ipu_node *n, uint32_t i)
 {
-    return i < n->node->n_in && n->node->in[i] != BP_DATA_NONE
-               ? ipu_value(n->graph, n->node->in[i])
-               : NULL;
+    return i < n->node->n_in && n->node->in[i] != BP_DATA_NONE ? ipu_value(n->graph, n->node->in[i])
+                                                               : NULL;
 }
 
 static inline bool ipu_is_empty(const struct bp_data_value *v)
@@ -83,7 +82,8 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
 /* The rows' functions: ops.c and ops_image.c. */
 #define IPU_NUMBERS(X) \
     X(leaky_relu) \
-    X(clip) X(gelu) X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) \
+    X(clip) \
+    X(gelu) X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) \
         X(concat) X(gather) X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) \
             X(conv) X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
                 X(group_norm) X(pad)

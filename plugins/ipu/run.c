@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-static uint64_t aligned(uint64_t size)
+static uint64_t run_aligned(uint64_t size)
 {
     return (size + 63) / 64 * 64;
 }
 
 static uint64_t pointers_bytes(const struct ipu_engine *e)
 {
-    return aligned((e->model.graph.n_in + e->model.graph.n_out + 1u) * sizeof(void *));
+    return run_aligned((e->model.graph.n_in + e->model.graph.n_out + 1u) * sizeof(void *));
 }
 
 uint64_t ipu_workspace(const struct ipu_engine *e)
@@ -20,17 +20,18 @@ uint64_t ipu_workspace(const struct ipu_engine *e)
     uint64_t size = pointers_bytes(e);
 
     for (uint32_t i = 0; i < e->model.graph.n_in; i++)
-        if (e->model.input[i].conversion) size += aligned(4 * e->model.input[i].count);
+        if (e->model.input[i].conversion) size += run_aligned(4 * e->model.input[i].count);
     return size;
 }
 
-static void convert(char *to, const struct ipu_input *input, const int64_t *from)
+static void run_convert(char *to, const struct ipu_input *input, const int64_t *from)
 {
     for (uint64_t i = 0; i < input->count; i++) {
         int64_t v = from[i];
         if (input->conversion == IPU_FLOAT) ((float *)to)[i] = (float)v;
         else if (input->conversion == IPU_WRAP) ((int32_t *)to)[i] = (int32_t)v;
-        else ((int32_t *)to)[i] = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int32_t)v;
+        else
+            ((int32_t *)to)[i] = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int32_t)v;
     }
 }
 
@@ -42,19 +43,16 @@ enum bp_status ipu_run(const struct bp_engine_run *run)
     const void **in = run->workspace;
     void **out = (void **)run->workspace + graph->n_in;
     char *converted = (char *)run->workspace + pointers_bytes(e);
-    struct bp_ipu_launch launch = {.size = sizeof launch,
-                                   .in = in,
-                                   .out = out,
-                                   .n_in = graph->n_in,
-                                   .n_out = graph->n_out};
+    struct bp_ipu_launch launch = {
+        .size = sizeof launch, .in = in, .out = out, .n_in = graph->n_in, .n_out = graph->n_out};
 
     for (uint32_t i = 0; i < graph->n_in; i++) {
         const struct ipu_input *input = &e->model.input[i];
         in[i] = run->in[input->at]->data;
         if (!input->conversion) continue;
-        convert(converted, input, in[i]);
+        run_convert(converted, input, in[i]);
         in[i] = converted;
-        converted += aligned(4 * input->count);
+        converted += run_aligned(4 * input->count);
     }
     for (uint32_t i = 0; i < graph->n_out; i++) out[i] = run->out[i]->data;
     TRY(IPU(self, e->device, bp_ipu_run, e->program, &launch));

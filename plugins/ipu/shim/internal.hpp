@@ -18,7 +18,9 @@
 
 /* A graph that the shim cannot express, or that contradicts itself. */
 struct unsupported : std::runtime_error {
-    explicit unsupported(const std::string &text) : std::runtime_error(text) {}
+    explicit unsupported(const std::string &text) : std::runtime_error(text)
+    {
+    }
 };
 
 /* The state while a graph is written for Poplar. */
@@ -26,8 +28,8 @@ struct lowering {
     const bp_ipu_graph &from;
     poplar::Graph &graph;
     poplar::program::Sequence &program;
-    std::vector<poplar::Tensor> tensor;  /* of each tensor of the graph, once it is written */
-    std::vector<poplar::Tensor> faults;  /* bool scalars: an index is beyond its axis */
+    std::vector<poplar::Tensor> tensor; /* of each tensor of the graph, once it is written */
+    std::vector<poplar::Tensor> faults; /* bool scalars: an index is beyond its axis */
 
     lowering(const bp_ipu_graph &from, poplar::Graph &graph, poplar::program::Sequence &program)
         : from(from), graph(graph), program(program), tensor(from.n_tensor)
@@ -40,12 +42,24 @@ struct lowered {
     lowering &l;
     const bp_ipu_node &node;
 
-    bool has(uint32_t i) const { return i < node.n_in && node.in[i] != BP_IPU_NONE; }
+    bool has(uint32_t i) const
+    {
+        return i < node.n_in && node.in[i] != BP_IPU_NONE;
+    }
     const poplar::Tensor &in(uint32_t i) const;
-    const bp_ipu_tensor &out() const { return l.from.tensor[node.out]; }
+    const bp_ipu_tensor &out() const
+    {
+        return l.from.tensor[node.out];
+    }
     std::vector<std::size_t> shape() const;
-    int64_t number(uint32_t i) const { return node.number[i]; }
-    double real(uint32_t i) const { return node.real[i]; }
+    int64_t number(uint32_t i) const
+    {
+        return node.number[i];
+    }
+    double real(uint32_t i) const
+    {
+        return node.real[i];
+    }
 };
 
 poplar::Type type_of(uint32_t type);

@@ -19,7 +19,8 @@ using binary = popops::expr::BinaryOpType;
 
 const Tensor &lowered::in(uint32_t i) const
 {
-    if (!has(i)) throw unsupported(std::string(node.name) + ": input " + std::to_string(i) + " is absent");
+    if (!has(i))
+        throw unsupported(std::string(node.name) + ": input " + std::to_string(i) + " is absent");
     return l.tensor[(std::size_t)node.in[i]];
 }
 
@@ -189,7 +190,8 @@ Tensor extreme(const lowered &n, binary op, binary comparison)
     if (x.elementType() == poplar::INT || n.l.from.fast) return plain(n, op);
     takes_x = popops::map(n.l.graph, comparison, x, y, n.l.program);
     takes_x = popops::map(n.l.graph, binary::LOGICAL_OR, takes_x,
-                          popops::map(n.l.graph, binary::NOT_EQUAL, x, x, n.l.program), n.l.program);
+                          popops::map(n.l.graph, binary::NOT_EQUAL, x, x, n.l.program),
+                          n.l.program);
     return select(n.l, takes_x, x, y);
 }
 
@@ -225,10 +227,13 @@ Tensor lower_cast(const lowered &n)
         Tensor zero, below, above, y;
         x = wide(n.l, x);
         zero = number_like(n.l, x, 0);
-        below = popops::map(n.l.graph, binary::LESS_THAN, x, number_like(n.l, x, -2147483648.0), n.l.program);
-        above = popops::map(n.l.graph, binary::GREATER_THAN_EQUAL, x, number_like(n.l, x, 2147483648.0), n.l.program);
+        below = popops::map(n.l.graph, binary::LESS_THAN, x, number_like(n.l, x, -2147483648.0),
+                            n.l.program);
+        above = popops::map(n.l.graph, binary::GREATER_THAN_EQUAL, x,
+                            number_like(n.l, x, 2147483648.0), n.l.program);
         y = select(n.l, popops::map(n.l.graph, binary::NOT_EQUAL, x, x, n.l.program), zero, x);
-        y = select(n.l, popops::map(n.l.graph, binary::LOGICAL_OR, below, above, n.l.program), zero, y);
+        y = select(n.l, popops::map(n.l.graph, binary::LOGICAL_OR, below, above, n.l.program), zero,
+                   y);
         y = popops::cast(n.l.graph, y, to, n.l.program, n.node.name);
         y = select(n.l, below, number_like(n.l, y, -2147483648.0), y);
         return select(n.l, above, number_like(n.l, y, 2147483647.0), y);
@@ -265,7 +270,8 @@ Tensor lower_matmul(const lowered &n)
     for (uint32_t i = 0; i < 2; i++) {
         side[i] = n.number(i) ? turned(n.in(i)) : n.in(i);
         if (side[i].rank() == 1)
-            side[i] = i ? side[i].reshape({side[i].dim(0), 1}) : side[i].reshape({1, side[i].dim(0)});
+            side[i] = i ? side[i].reshape({side[i].dim(0), 1})
+                        : side[i].reshape({1, side[i].dim(0)});
         if (side[i].rank() - 2 > front.size())
             front.insert(front.begin(), side[i].rank() - 2 - front.size(), 1);
         for (std::size_t k = 0; k + 2 < side[i].rank(); k++) {
@@ -279,7 +285,8 @@ Tensor lower_matmul(const lowered &n)
         shape[i] = front;
         shape[i].push_back(side[i].dim(last - 1));
         shape[i].push_back(side[i].dim(last));
-        side[i] = expanded(side[i], shape[i]).reshape({groups, side[i].dim(last - 1), side[i].dim(last)});
+        side[i] =
+            expanded(side[i], shape[i]).reshape({groups, side[i].dim(last - 1), side[i].dim(last)});
     }
     return poplin::matMulGrouped(n.l.graph, side[0], side[1], n.l.program, side[0].elementType(),
                                  n.node.name, options)

@@ -52,7 +52,8 @@ Tensor lower_relu(const lowered &n)
     const Tensor &x = n.in(0);
 
     if (n.l.from.fast && x.elementType() != poplar::INT && x.rank())
-        return popnn::nonLinearity(n.l.graph, popnn::NonLinearityType::RELU, x, n.l.program, n.node.name);
+        return popnn::nonLinearity(n.l.graph, popnn::NonLinearityType::RELU, x, n.l.program,
+                                   n.node.name);
     return held(n.l, x, 0, INFINITY);
 }
 
@@ -60,7 +61,8 @@ Tensor lower_leaky_relu(const lowered &n)
 {
     Tensor x = wide(n.l, n.in(0));
 
-    return narrow(n, select(n.l, two(n.l, binary::LESS_THAN, x, 0), two(n.l, binary::MULTIPLY, x, n.real(0)), x));
+    return narrow(n, select(n.l, two(n.l, binary::LESS_THAN, x, 0),
+                            two(n.l, binary::MULTIPLY, x, n.real(0)), x));
 }
 
 Tensor lower_clip(const lowered &n)

@@ -42,11 +42,13 @@ Tensor filters(const Tensor &w, std::size_t groups)
     return w.reshape(shape);
 }
 
-Tensor convolve(const lowered &n, const Tensor &x, const Tensor &w, const poplin::ConvParams &params)
+Tensor convolve(const lowered &n, const Tensor &x, const Tensor &w,
+                const poplin::ConvParams &params)
 {
     poplar::OptionFlags options;
 
-    options.set("partialsType", n.l.from.fast && x.elementType() == poplar::HALF ? "half" : "float");
+    options.set("partialsType",
+                n.l.from.fast && x.elementType() == poplar::HALF ? "half" : "float");
     return poplin::convolution(n.l.graph, x, w, params, false, n.l.program, n.node.name, options);
 }
 
@@ -57,8 +59,8 @@ Tensor lower_conv(const lowered &n)
     const Tensor &x = n.in(0);
     std::size_t groups = (std::size_t)n.number(0), axes = (std::size_t)n.number(1);
     Tensor w = filters(n.in(1), groups);
-    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
-                              w.dim(1), groups);
+    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2),
+                              field_of(w, 3), w.dim(2), w.dim(1), groups);
 
     for (unsigned k = 0; k < axes; k++) {
         params.outputTransform.stride[k] = (unsigned)n.number(2 + 4 * k);
@@ -82,8 +84,8 @@ Tensor lower_conv_transpose(const lowered &n)
 
     for (unsigned k = 3; k < w.rank(); k++) order.push_back(k);
     w = w.dimShuffle(order);
-    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2), field_of(w, 3), w.dim(2),
-                              w.dim(1), groups);
+    poplin::ConvParams params(x.elementType(), result_type(n), x.dim(0), field_of(x, 2),
+                              field_of(w, 3), w.dim(2), w.dim(1), groups);
     for (unsigned k = 0; k < axes; k++) {
         int64_t stride = n.number(2 + 4 * k), dilation = n.number(3 + 4 * k);
         int64_t reach = ((int64_t)w.dim(3 + k) - 1) * dilation;
@@ -121,7 +123,8 @@ window window_of(const lowered &n, uint32_t k)
 }
 
 /* x with a number around its axis. */
-Tensor padded(lowering &l, const Tensor &x, unsigned axis, int64_t lower, int64_t upper, double value)
+Tensor padded(lowering &l, const Tensor &x, unsigned axis, int64_t lower, int64_t upper,
+              double value)
 {
     Tensor y = x;
 
@@ -211,9 +214,9 @@ Tensor adaptive(const lowered &n, const Tensor &x, popops::Operation op, bool is
             Tensor part = y.slice(begin, end, axis);
             std::vector<std::size_t> shape = part.shape();
             shape[axis] = 1;
-            if (end - begin > 1) part = popops::reduce(n.l.graph, part, {axis}, op, n.l.program).reshape(shape);
-            if (is_mean)
-                part = div(n.l, part, number_like(n.l, part, (double)(end - begin)));
+            if (end - begin > 1)
+                part = popops::reduce(n.l.graph, part, {axis}, op, n.l.program).reshape(shape);
+            if (is_mean) part = div(n.l, part, number_like(n.l, part, (double)(end - begin)));
             parts.push_back(part);
         }
         y = poplar::concat(parts, axis);
@@ -221,7 +224,11 @@ Tensor adaptive(const lowered &n, const Tensor &x, popops::Operation op, bool is
     return y;
 }
 
-enum pool_mode { PLAIN = 0, ADAPTIVE = 1, GENERAL = 2 };
+enum pool_mode {
+    PLAIN = 0,
+    ADAPTIVE = 1,
+    GENERAL = 2
+};
 
 } // namespace
 
@@ -231,7 +238,8 @@ Tensor lower_max_pool(const lowered &n)
 
     if (n.number(19) == ADAPTIVE) return adaptive(n, y, popops::Operation::MAX, false);
     if (n.number(19) == PLAIN) return library_pool(n, y, popnn::PoolingType::MAX);
-    for (uint32_t k = 0; k < n.number(0); k++) y = along(n, y, k, popops::Operation::MAX, -INFINITY);
+    for (uint32_t k = 0; k < n.number(0); k++)
+        y = along(n, y, k, popops::Operation::MAX, -INFINITY);
     return y;
 }
 

@@ -93,13 +93,19 @@ Tensor lower_gather(const lowered &n)
     std::vector<std::size_t> shape = index.shape();
     shape.insert(shape.begin(), axis, 1);
     shape.resize(y.rank(), 1);
-    Tensor zero = popops::map(l.graph, binary::EQUAL, index, number_like(l, index, (double)n.number(2) - 1), l.program);
+    Tensor zero = popops::map(l.graph, binary::EQUAL, index,
+                              number_like(l, index, (double)n.number(2) - 1), l.program);
     return select(l, zero.reshape(shape), number_like(l, y, 0), y);
 }
 
 namespace {
 
-enum pad_mode { VALUE, REFLECT, REPLICATE, CIRCULAR };
+enum pad_mode {
+    VALUE,
+    REFLECT,
+    REPLICATE,
+    CIRCULAR
+};
 
 /* The place within an axis that a place beyond its ends repeats. */
 int64_t repeated(int64_t at, int64_t extent, int64_t mode)

@@ -63,11 +63,13 @@ std::vector<std::size_t> axes_from(const Tensor &x, int64_t first)
 
 Tensor rsqrt_of(lowering &l, const Tensor &square, double epsilon)
 {
-    return popops::map(l.graph, unary::RSQRT, add(l, square, number_like(l, square, epsilon)), l.program);
+    return popops::map(l.graph, unary::RSQRT, add(l, square, number_like(l, square, epsilon)),
+                       l.program);
 }
 
 /* (x - mean) / sqrt(variance + epsilon) along axes. */
-Tensor normalised(lowering &l, const Tensor &x, const std::vector<std::size_t> &axes, double epsilon)
+Tensor normalised(lowering &l, const Tensor &x, const std::vector<std::size_t> &axes,
+                  double epsilon)
 {
     Tensor d = sub(l, x, mean_kept(l, x, axes));
 
@@ -98,12 +100,14 @@ Tensor axis_back(const Tensor &x, unsigned axis)
 
 Tensor lower_sum(const lowered &n)
 {
-    return narrow(n, reduced(n.l, wide(n.l, n.in(0)), node_axes(n), Operation::ADD)).reshape(n.shape());
+    return narrow(n, reduced(n.l, wide(n.l, n.in(0)), node_axes(n), Operation::ADD))
+        .reshape(n.shape());
 }
 
 Tensor lower_prod(const lowered &n)
 {
-    return narrow(n, reduced(n.l, wide(n.l, n.in(0)), node_axes(n), Operation::MUL)).reshape(n.shape());
+    return narrow(n, reduced(n.l, wide(n.l, n.in(0)), node_axes(n), Operation::MUL))
+        .reshape(n.shape());
 }
 
 Tensor lower_max(const lowered &n)
@@ -126,8 +130,10 @@ Tensor lower_softmax(const lowered &n)
     unsigned axis = (unsigned)n.number(0);
     Tensor x = axis_last(wide(n.l, n.in(0)), axis);
 
-    return narrow(n, axis_back(popnn::nonLinearity(n.l.graph, popnn::NonLinearityType::SOFTMAX_STABLE, x,
-                                                   n.l.program, n.node.name), axis));
+    return narrow(n,
+                  axis_back(popnn::nonLinearity(n.l.graph, popnn::NonLinearityType::SOFTMAX_STABLE,
+                                                x, n.l.program, n.node.name),
+                            axis));
 }
 
 Tensor lower_log_softmax(const lowered &n)
@@ -154,7 +160,8 @@ Tensor lower_rms_norm(const lowered &n)
 {
     Tensor x = wide(n.l, n.in(0));
 
-    x = mul(n.l, x, rsqrt_of(n.l, mean_kept(n.l, mul(n.l, x, x), axes_from(x, n.number(0))), n.real(0)));
+    x = mul(n.l, x,
+            rsqrt_of(n.l, mean_kept(n.l, mul(n.l, x, x), axes_from(x, n.number(0))), n.real(0)));
     if (n.has(1)) x = mul(n.l, x, wide(n.l, n.in(1)));
     return narrow(n, x);
 }
@@ -189,7 +196,8 @@ Tensor lower_group_norm(const lowered &n)
     Tensor x = wide(n.l, n.in(0)), y;
     std::size_t groups = (std::size_t)n.number(0), all = x.numElements() / x.dim(0);
 
-    y = normalised(n.l, x.reshape({x.dim(0), groups, all / groups}), {2}, n.real(0)).reshape(x.shape());
+    y = normalised(n.l, x.reshape({x.dim(0), groups, all / groups}), {2}, n.real(0))
+            .reshape(x.shape());
     if (n.has(1)) y = mul(n.l, y, channels(n.l, n.in(1), x));
     if (n.has(2)) y = add(n.l, y, channels(n.l, n.in(2), x));
     return narrow(n, y);

@@ -37,7 +37,7 @@ struct stale {};
 
 thread_local std::string last_error;
 
-/* What a program copies by itself: an input, a weight or an output. */
+/* A stream of a program: an input, a weight or an output. */
 struct stream {
     std::string handle;
     uint32_t tensor;  /* number in the graph */
@@ -57,7 +57,10 @@ struct bp_ipu_list {
 struct bp_ipu {
     uint32_t target;
     std::shared_ptr<bp_ipu_list> list;
-    ipu_device &device(uint32_t number) const { return *list->devices.at(number); }
+    ipu_device &device(uint32_t number) const
+    {
+        return *list->devices.at(number);
+    }
 };
 
 struct bp_ipu_program {
@@ -65,9 +68,9 @@ struct bp_ipu_program {
     std::shared_ptr<const poplar::Executable> executable; /* without options that a load needs */
     std::unique_ptr<poplar::Engine> engine;
     std::vector<stream> in, weight, out;
-    std::vector<const void *> data;     /* of each weight */
-    std::vector<kept> contents;         /* of each input */
-    bool has_fault;                     /* the executable has a stream for index faults */
+    std::vector<const void *> data; /* of each weight */
+    std::vector<kept> contents;     /* of each input */
+    bool has_fault;                 /* the executable has a stream for index faults */
     unsigned char fault;
 };
 
@@ -118,7 +121,9 @@ std::size_t tensor_count(const bp_ipu_tensor &t)
 
 void check_graph(const bp_ipu_graph &graph)
 {
-    auto is_tensor = [&](int32_t number) { return number >= 0 && (uint32_t)number < graph.n_tensor; };
+    auto is_tensor = [&](int32_t number) {
+        return number >= 0 && (uint32_t)number < graph.n_tensor;
+    };
     bool good = graph.size >= sizeof graph;
 
     for (uint32_t i = 0; good && i < graph.n_tensor; i++)
@@ -192,8 +197,9 @@ void report(const bp_ipu_graph &graph, double done)
     if (graph.progress && graph.progress(graph.ctx, done)) throw cancelled();
 }
 
-/* Poplar's progress function must not throw: it only notes that the end was asked for. */
-poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &from, bp_ipu_program &p)
+/* Poplar's progress function must not throw: it only notes that the caller wants the end. */
+poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &from,
+                           bp_ipu_program &p)
 {
     poplar::Graph graph(target);
     std::vector<poplar::program::Sequence> programs(1 + p.in.size() + p.weight.size());
@@ -210,12 +216,14 @@ poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &fro
     for (const stream &s : p.out) write_output(l, s);
     if (p.has_fault) {
         poplar::Tensor fault = lower_fault(l);
-        programs[0].add(poplar::program::Copy(fault, graph.addDeviceToHostFIFO("fault", poplar::BOOL, 1)));
+        programs[0].add(
+            poplar::program::Copy(fault, graph.addDeviceToHostFIFO("fault", poplar::BOOL, 1)));
     }
     report(from, 0.2);
     std::vector<poplar::program::Program> all(programs.begin(), programs.end());
     poplar::Executable executable = poplar::compileGraph(graph, all, {}, [&](int done, int of) {
-        if (from.progress && from.progress(from.ctx, 0.2 + 0.8 * done / (of ? of : 1))) ended = true;
+        if (from.progress && from.progress(from.ctx, 0.2 + 0.8 * done / (of ? of : 1)))
+            ended = true;
     });
     if (ended) throw cancelled();
     return executable;
@@ -252,7 +260,8 @@ void program_run(bp_ipu_program &p, bp_ipu_launch &run)
 {
     std::lock_guard<std::mutex> guard(p.device->lock);
 
-    if (run.n_in != p.in.size() || run.n_out != p.out.size()) throw unsupported("another number of pointers");
+    if (run.n_in != p.in.size() || run.n_out != p.out.size())
+        throw unsupported("another number of pointers");
     run.out_loaded = p.device->loaded != &p;
     if (run.out_loaded) program_load(p);
     run.out_copied = 0;
@@ -260,7 +269,8 @@ void program_run(bp_ipu_program &p, bp_ipu_launch &run)
         bp_ipu_content now = run.content ? run.content[i] : bp_ipu_content();
         kept &old = p.contents[i];
         char *data = (char *)const_cast<void *>(run.in[i]);
-        bool same = now.memory && now.memory == old.memory && now.version == old.version && data == old.data;
+        bool same = now.memory && now.memory == old.memory && now.version == old.version &&
+                    data == old.data;
         if (!p.in[i].program || !same)
             p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
         if (!p.in[i].program) continue;
@@ -302,7 +312,8 @@ std::shared_ptr<bp_ipu_list> list_open(uint32_t target)
     return list;
 }
 
-std::unique_ptr<bp_ipu_program> program_begin(bp_ipu &ipu, uint32_t number, const bp_ipu_graph &graph)
+std::unique_ptr<bp_ipu_program> program_begin(bp_ipu &ipu, uint32_t number,
+                                              const bp_ipu_graph &graph)
 {
     auto p = std::make_unique<bp_ipu_program>();
 
@@ -391,11 +402,13 @@ EXPORT int bp_ipu_device_info(const bp_ipu *ipu, uint32_t number, bp_ipu_facts *
     });
 }
 
-EXPORT int bp_ipu_compile(bp_ipu *ipu, uint32_t number, const bp_ipu_graph *graph, bp_ipu_program **out)
+EXPORT int bp_ipu_compile(bp_ipu *ipu, uint32_t number, const bp_ipu_graph *graph,
+                          bp_ipu_program **out)
 {
     return guarded([&] {
         auto p = program_begin(*ipu, number, *graph);
-        p->executable = std::make_shared<poplar::Executable>(compile(p->device->poplar.getTarget(), *graph, *p));
+        p->executable = std::make_shared<poplar::Executable>(
+            compile(p->device->poplar.getTarget(), *graph, *p));
         *out = p.release();
     });
 }
@@ -407,7 +420,8 @@ EXPORT int bp_ipu_restore(bp_ipu *ipu, uint32_t number, const bp_ipu_graph *grap
         auto p = program_begin(*ipu, number, *graph);
         std::istringstream in(std::string((const char *)data, size));
         try {
-            p->executable = std::make_shared<poplar::Executable>(poplar::Executable::deserialize(in));
+            p->executable = std::make_shared<poplar::Executable>(
+                poplar::Executable::deserialize(in));
         } catch (const std::bad_alloc &) {
             throw;
         } catch (const std::exception &) {
@@ -424,7 +438,8 @@ EXPORT int bp_ipu_share(bp_ipu_program *program, const bp_ipu_graph *graph, bp_i
         check_graph(*graph);
         p->device = program->device;
         name_streams(*graph, *p);
-        if (p->weight.size() != program->weight.size() || p->in.size() != program->in.size()) throw stale();
+        if (p->weight.size() != program->weight.size() || p->in.size() != program->in.size())
+            throw stale();
         p->executable = program->executable;
         *out = p.release();
     });

@@ -30,7 +30,7 @@ enum bp_ipu_code {
     BP_IPU_LOST = 4,        /* the device must be reset: unrecoverable_runtime_error */
     BP_IPU_UNSUPPORTED = 5, /* an operator or a type that the shim lacks */
     BP_IPU_STALE = 6,       /* bytes that are no executable of this graph */
-    BP_IPU_CANCELLED = 7,   /* progress asked for the end */
+    BP_IPU_CANCELLED = 7,   /* progress returned another number than 0 */
     BP_IPU_NO_HOST = 8      /* no memory of the host */
 };
 
@@ -98,8 +98,8 @@ struct bp_ipu_graph {
     uint32_t fast; /* 1: NaN may be lost, half types may add in half */
     uint32_t zero;
 
-    /* Called from time to time while the graph is compiled: 0 to 1. Another result than 0 asks for
-     * the end; Poplar itself goes on until its call returns. May be NULL. */
+    /* Called from time to time while the graph is compiled: 0 to 1. Another result than 0 ends the
+     * compilation; Poplar itself goes on until its call returns. May be NULL. */
     void *ctx;
     uint32_t (*progress)(void *ctx, double done);
 };

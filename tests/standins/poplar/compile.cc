@@ -58,7 +58,8 @@ void check_memory(const GraphData &graph, const std::vector<std::shared_ptr<cons
     for (std::size_t s = 0; s < steps.size(); s++) {
         for (const Operand &in : steps[s]->in)
             for (const Run &run : in.runs) last[run.variable] = s;
-        for (const Run &run : steps[s]->out.runs) last[run.variable] = std::max(last[run.variable], s);
+        for (const Run &run : steps[s]->out.runs)
+            last[run.variable] = std::max(last[run.variable], s);
     }
     for (std::size_t s = 0; s < steps.size(); s++) {
         std::set<std::uint32_t> used;
@@ -115,13 +116,19 @@ const char magic[8] = {'s', 't', 'a', 'n', 'd', 'i', 'n', '1'};
 
 struct Writer {
     std::ostream &out;
-    void number(std::uint64_t v) { out.write((const char *)&v, sizeof v); }
+    void number(std::uint64_t v)
+    {
+        out.write((const char *)&v, sizeof v);
+    }
     void bytes(const void *data, std::size_t size)
     {
         number(size);
         out.write((const char *)data, (std::streamsize)size);
     }
-    void text(const std::string &s) { bytes(s.data(), s.size()); }
+    void text(const std::string &s)
+    {
+        bytes(s.data(), s.size());
+    }
 };
 
 struct Reader {

@@ -27,7 +27,8 @@ struct Call {
         int code;
         call.attrs = attrs;
         code = base_compute(&call);
-        if (code == BASE_FAULT) throw application_runtime_error(std::string(call.op) + ": an index beyond the axis");
+        if (code == BASE_FAULT)
+            throw application_runtime_error(std::string(call.op) + ": an index beyond the axis");
         if (code)
             throw poplar_error(std::string(call.op) + ": the portable kernels answer " +
                                std::to_string(code));
@@ -84,7 +85,8 @@ std::vector<char> mirror(const Step &step, const base_tensor &w, base_tensor &tu
             bool flip = k >= 3 && step.number[2 + (std::size_t)(k - 3) * 6 + 4];
             from += (flip ? w.shape[k] - 1 - at[(std::size_t)k] : at[(std::size_t)k]) * w.stride[k];
         }
-        std::memcpy(memory.data() + (std::size_t)i * bytes, (char *)w.data + (std::size_t)from * bytes, bytes);
+        std::memcpy(memory.data() + (std::size_t)i * bytes,
+                    (char *)w.data + (std::size_t)from * bytes, bytes);
         for (int k = w.rank; k-- > 0;) {
             if (++at[(std::size_t)k] < w.shape[k]) break;
             at[(std::size_t)k] = 0;
@@ -142,7 +144,8 @@ void run_conv(const Step &step, const std::vector<base_tensor> &in, const base_t
     for (int k = 2; k < operand[1].rank; k++) shape[k - 1] = operand[1].shape[k];
     operand[1] = base_tensor_of(operand[1].data, operand[1].dtype, operand[1].rank - 1, shape);
     for (int i = 0; i < 2; i++)
-        if (out.dtype != operand[(std::size_t)i].dtype) as_out[i] = converted(operand[(std::size_t)i], out.dtype);
+        if (out.dtype != operand[(std::size_t)i].dtype)
+            as_out[i] = converted(operand[(std::size_t)i], out.dtype);
     Call(step, operand, out).run(&attrs);
 }
 

@@ -16,7 +16,10 @@ struct Busy {
         if (device.busy.exchange(true))
             standin_misuse("%s: another thread uses device %u", name, device.id);
     }
-    ~Busy() { device.busy = false; }
+    ~Busy()
+    {
+        device.busy = false;
+    }
 };
 
 std::size_t operand_count(const Operand &o)
@@ -87,7 +90,8 @@ void step_run(EngineData &e, const Step &step)
     switch (step.kind) {
     case Step::COPY: {
         const char *from = operand_read(e, step.in[0], copy);
-        std::vector<char> all(from, from + operand_count(step.in[0]) * base_dtype_size(step.out.dtype));
+        std::vector<char> all(from,
+                              from + operand_count(step.in[0]) * base_dtype_size(step.out.dtype));
         operand_write(e, step.out, all.data());
         break;
     }
@@ -144,7 +148,8 @@ void Engine::connectStream(StringRef handle, void *begin, void *end)
     standin_call("poplar.Engine.connectStream");
     if (it == data->executable->stream.end())
         throw stream_connection_error("there is no stream '" + name + "'");
-    if ((std::size_t)((char *)end - (char *)begin) != it->second.count * standin_bytes(it->second.type))
+    if ((std::size_t)((char *)end - (char *)begin) !=
+        it->second.count * standin_bytes(it->second.type))
         throw stream_connection_error("stream '" + name + "' has another size");
     data->connected[name] = {(char *)begin, (char *)end};
 }

@@ -20,10 +20,10 @@ struct TypeRow {
     std::size_t bytes;
 };
 /* Unsigned integers are indices, below 2^31. */
-const TypeRow type_rows[] = {
-    {"bool", BP_BOOL, 1}, {"char", BP_I8, 1},          {"unsigned char", BP_U8, 1},
-    {"signed char", BP_I8, 1},  {"int", BP_I32, 4},
-    {"unsigned int", BP_I32, 4}, {"half", BP_F16, 2},   {"float", BP_F32, 4}};
+const TypeRow type_rows[] = {{"bool", BP_BOOL, 1},        {"char", BP_I8, 1},
+                             {"unsigned char", BP_U8, 1}, {"signed char", BP_I8, 1},
+                             {"int", BP_I32, 4},          {"unsigned int", BP_I32, 4},
+                             {"half", BP_F16, 2},         {"float", BP_F32, 4}};
 
 const TypeRow &type_row(const Type &type)
 {
@@ -150,8 +150,7 @@ Tensor Tensor::reshape(ArrayRef<std::size_t> shape) const
     Tensor t = *this;
 
     t.extents.assign(shape.begin(), shape.end());
-    if (t.numElements() != numElements())
-        throw poplar_error("reshape: another number of elements");
+    if (t.numElements() != numElements()) throw poplar_error("reshape: another number of elements");
     return t;
 }
 
@@ -165,7 +164,8 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned> &permutation) const
     std::vector<std::size_t> stride = tensor_strides(extents), shape(rank()), step(rank());
     std::vector<bool> seen(rank(), false);
 
-    if (permutation.size() != rank()) throw poplar_error("dimShuffle: another number of dimensions");
+    if (permutation.size() != rank())
+        throw poplar_error("dimShuffle: another number of dimensions");
     for (std::size_t k = 0; k < rank(); k++) {
         want_axis(*this, permutation[k], "dimShuffle");
         if (seen[permutation[k]]) throw poplar_error("dimShuffle: a dimension twice");
@@ -294,7 +294,8 @@ const Target &Graph::getTarget() const
     return data->target;
 }
 
-Tensor Graph::addVariable(const Type &type, ArrayRef<std::size_t> shape, const DebugContext &context)
+Tensor Graph::addVariable(const Type &type, ArrayRef<std::size_t> shape,
+                          const DebugContext &context)
 {
     Tensor t;
     Variable v;
@@ -417,7 +418,8 @@ program::Copy::Copy(Tensor source, Tensor destination, bool, const DebugContext 
     if (source.numElements() != destination.numElements())
         throw poplar_error("Copy: tensors of different sizes");
     if (!destination.isParallelWriteable())
-        throw poplar_error("Copy: the destination cannot be written: an element twice, or a constant");
+        throw poplar_error(
+            "Copy: the destination cannot be written: an element twice, or a constant");
     step->kind = Step::COPY;
     step->in.push_back(standin_operand(source));
     step->out = standin_operand(destination);
@@ -443,7 +445,8 @@ program::Copy::Copy(DataStream source, Tensor destination, bool, const DebugCont
     if (!source.to_device) throw poplar_error("Copy: the stream leads to the host");
     copy_check(destination, source);
     if (!destination.isParallelWriteable())
-        throw poplar_error("Copy: the destination cannot be written: an element twice, or a constant");
+        throw poplar_error(
+            "Copy: the destination cannot be written: an element twice, or a constant");
     step->kind = Step::FROM_HOST;
     step->name = source.handle;
     step->out = standin_operand(destination);

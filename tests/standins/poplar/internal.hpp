@@ -29,7 +29,7 @@ struct Variable {
     std::uint32_t first, count; /* of elements, numbered through all variables */
     std::map<std::uint32_t, Span> tiles;
     bool is_constant = false;
-    bool lives = false; /* always: a stream reads or writes the variable */
+    bool lives = false;         /* always: a stream reads or writes the variable */
     std::vector<char> contents; /* of a constant */
 };
 
@@ -55,7 +55,12 @@ struct Operand {
 /* Work of a control program. Operators are named as in docs/ops.md; numbers are their attributes as
  * compute.cc reads them. */
 struct Step {
-    enum Kind : std::uint32_t { COPY, FROM_HOST, TO_HOST, COMPUTE };
+    enum Kind : std::uint32_t {
+        COPY,
+        FROM_HOST,
+        TO_HOST,
+        COMPUTE
+    };
     Kind kind = COMPUTE;
     std::string name; /* of the operator, or of the stream */
     std::vector<std::int64_t> number;
@@ -76,10 +81,10 @@ struct ExecutableData {
 struct DeviceData {
     unsigned id = 0;
     Target target;
-    base_device *base = nullptr;    /* of hardware */
+    base_device *base = nullptr; /* of hardware */
     bool attached = false;
-    EngineData *loaded = nullptr;   /* the engine whose program the device has */
-    std::atomic<bool> busy{false};  /* a call of an engine is using the device */
+    EngineData *loaded = nullptr;  /* the engine whose program the device has */
+    std::atomic<bool> busy{false}; /* a call of an engine is using the device */
 };
 
 struct Connected {

@@ -34,7 +34,8 @@ Tensor standin_add(Graph &graph, program::Sequence &program, const char *name,
     step->name = name;
     step->number = number;
     for (const Tensor &t : in) {
-        if (t.graph != graph.data) throw poplibs_error(std::string(name) + ": a tensor of another graph");
+        if (t.graph != graph.data)
+            throw poplibs_error(std::string(name) + ": a tensor of another graph");
         step->in.push_back(standin_operand(t));
     }
     step->out = standin_operand(out);
@@ -45,7 +46,8 @@ Tensor standin_add(Graph &graph, program::Sequence &program, const char *name,
 void standin_need(const Graph &graph, const char *library)
 {
     if (!graph.data->codelets.count(library))
-        throw poplar_error(std::string("there is no codelet of ") + library + ": addCodelets was not called");
+        throw poplar_error(std::string("there is no codelet of ") + library +
+                           ": addCodelets was not called");
 }
 
 } // namespace poplar
@@ -74,14 +76,19 @@ bool is_float(const Type &type)
     return type == poplar::FLOAT || type == poplar::HALF;
 }
 
-enum Kind { FLOATS = 1, INTS = 2, BOOLS = 4, TEST = 8 /* the result is bool */ };
+enum Kind {
+    FLOATS = 1,
+    INTS = 2,
+    BOOLS = 4,
+    TEST = 8 /* the result is bool */
+};
 
 void want_kind(const char *name, const Type &type, int kinds)
 {
-    int kind = is_float(type)            ? FLOATS
-               : type == poplar::BOOL    ? BOOLS
+    int kind = is_float(type)                                        ? FLOATS
+               : type == poplar::BOOL                                ? BOOLS
                : type == poplar::INT || type == poplar::UNSIGNED_INT ? INTS
-                                         : 0;
+                                                                     : 0;
 
     if (!(kind & kinds)) throw poplibs_error(std::string(name) + ": not for " + type.toString());
 }
@@ -301,11 +308,11 @@ poplin::ConvParams::OutputTransform::OutputTransform(std::size_t axes)
 poplin::ConvParams::ConvParams(Type inputType, Type outputType, std::size_t batchSize,
                                Shape inputFieldShape, Shape kernelShape, std::size_t inputChannels,
                                std::size_t outputChannels, std::size_t numConvGroups)
-    : inputType(inputType), outputType(outputType), batchSize(batchSize), inputFieldShape(inputFieldShape),
-      kernelShape(kernelShape), inputChannelsPerConvGroup(inputChannels),
-      outputChannelsPerConvGroup(outputChannels), numConvGroups(numConvGroups),
-      inputTransform(inputFieldShape.size()), kernelTransform(inputFieldShape.size()),
-      outputTransform(inputFieldShape.size())
+    : inputType(inputType), outputType(outputType), batchSize(batchSize),
+      inputFieldShape(inputFieldShape), kernelShape(kernelShape),
+      inputChannelsPerConvGroup(inputChannels), outputChannelsPerConvGroup(outputChannels),
+      numConvGroups(numConvGroups), inputTransform(inputFieldShape.size()),
+      kernelTransform(inputFieldShape.size()), outputTransform(inputFieldShape.size())
 {
 }
 
@@ -326,7 +333,7 @@ template <typename T> bool all_are(const std::vector<T> &v, T value)
     return std::all_of(v.begin(), v.end(), [&](T x) { return x == value; });
 }
 
-/* What the stand-in does not compute: the shim needs none of it. */
+/* The stand-in computes these transforms only; the shim needs no others. */
 void want_known(const poplin::ConvParams &p)
 {
     if (!all_are(p.inputTransform.truncationLower, 0u) ||
@@ -363,8 +370,10 @@ Tensor poplin::convolution(poplar::Graph &graph, const Tensor &in, const Tensor 
     want_known(p);
     x.insert(x.end(), p.inputFieldShape.begin(), p.inputFieldShape.end());
     w.insert(w.end(), p.kernelShape.begin(), p.kernelShape.end());
-    if (in.shape() != x) throw poplibs_error("convolution: the input has another shape than params");
-    if (weights.shape() != w) throw poplibs_error("convolution: the weights have another shape than params");
+    if (in.shape() != x)
+        throw poplibs_error("convolution: the input has another shape than params");
+    if (weights.shape() != w)
+        throw poplibs_error("convolution: the weights have another shape than params");
     if (in.elementType() != p.inputType || weights.elementType() != p.inputType ||
         !is_float(p.inputType) || !is_float(p.outputType))
         throw poplibs_error("convolution: types do not match");
@@ -383,7 +392,8 @@ Tensor poplin::convolution(poplar::Graph &graph, const Tensor &in, const Tensor 
 Tensor popnn::nonLinearity(poplar::Graph &graph, NonLinearityType type, Tensor t,
                            poplar::program::Sequence &program, const poplar::DebugContext &)
 {
-    static const char *const names[] = {"sigmoid", "relu", "tanh", "gelu", "softmax", "softmax", NULL};
+    static const char *const names[] = {"sigmoid", "relu",    "tanh", "gelu",
+                                        "softmax", "softmax", NULL};
     const char *name = names[(int)type];
 
     poplar::standin_call("popnn.nonLinearity");
@@ -407,7 +417,8 @@ Tensor popnn::pooling::pool(poplar::Graph &graph, const PoolParams &p, const Ten
     poplar::standin_need(graph, "popnn");
     x.insert(x.end(), p.inputFieldShape.begin(), p.inputFieldShape.end());
     if (in.shape() != x) throw poplibs_error("pool: the input has another shape than params");
-    if (in.elementType() != p.dType || !is_float(p.dType)) throw poplibs_error("pool: types do not match");
+    if (in.elementType() != p.dType || !is_float(p.dType))
+        throw poplibs_error("pool: types do not match");
     if (p.poolingType == PoolingType::SUM) throw poplibs_error("pool: the stand-in lacks SUM");
     for (unsigned k = 0; k < axes; k++) {
         std::int64_t lower = p.inputTruncationOrPaddingLower[k];

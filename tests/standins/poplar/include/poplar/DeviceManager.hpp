@@ -11,8 +11,10 @@ namespace poplar {
 struct DeviceData; /* the stand-in's own: internal.hpp */
 
 class POPLAR_API Device {
-public:
-    Device() {}
+  public:
+    Device()
+    {
+    }
     unsigned getId() const;
     bool attach() const;
     void detach() const;
@@ -23,7 +25,7 @@ public:
 };
 
 class POPLAR_API DeviceManager {
-public:
+  public:
     static DeviceManager createDeviceManager();
     std::vector<Device> getDevices(TargetType type, unsigned requiredNumIPUs,
                                    const OptionFlags &options = {}) const;

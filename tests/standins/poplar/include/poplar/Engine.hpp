@@ -17,7 +17,7 @@ struct ExecutableData; /* the stand-in's own: internal.hpp */
 struct EngineData;
 
 class POPLAR_API Executable {
-public:
+  public:
     void serialize(std::ostream &out) const;
     static Executable deserialize(std::istream &in);
 
@@ -29,7 +29,7 @@ POPLAR_API Executable compileGraph(const Graph &graph, ArrayRef<program::Program
                                    const DebugContext &context = {});
 
 class POPLAR_API Engine {
-public:
+  public:
     Engine(const Executable &executable, const OptionFlags &options = {});
     Engine(const Engine &) = delete;
     ~Engine();
@@ -37,7 +37,7 @@ public:
     void connectStream(StringRef handle, void *begin, void *end);
     void run(unsigned program = 0);
 
-private:
+  private:
     std::unique_ptr<EngineData> data;
 };
 

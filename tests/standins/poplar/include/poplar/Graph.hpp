@@ -10,15 +10,34 @@
 
 namespace poplar {
 
-enum class TargetType { IPU, IPU_MODEL, CPU };
+enum class TargetType {
+    IPU,
+    IPU_MODEL,
+    CPU
+};
 
 class POPLAR_API Target {
-public:
-    TargetType getTargetType() const { return type; }
-    unsigned getNumIPUs() const { return 1; }
-    unsigned getNumTiles() const { return tiles; }
-    unsigned getTilesPerIPU() const { return tiles; }
-    std::size_t getBytesPerTile() const { return bytes; }
+  public:
+    TargetType getTargetType() const
+    {
+        return type;
+    }
+    unsigned getNumIPUs() const
+    {
+        return 1;
+    }
+    unsigned getNumTiles() const
+    {
+        return tiles;
+    }
+    unsigned getTilesPerIPU() const
+    {
+        return tiles;
+    }
+    std::size_t getBytesPerTile() const
+    {
+        return bytes;
+    }
     bool operator==(const Target &o) const
     {
         return type == o.type && tiles == o.tiles && bytes == o.bytes;
@@ -32,14 +51,31 @@ struct GraphData; /* the stand-in's own: internal.hpp */
 
 /* Elements of variables, in the tensor's order. */
 class POPLAR_API Tensor {
-public:
-    Tensor() {}
-    std::size_t rank() const { return extents.size(); }
-    const std::vector<std::size_t> &shape() const { return extents; }
-    std::size_t dim(unsigned i) const { return extents.at(i); }
+  public:
+    Tensor()
+    {
+    }
+    std::size_t rank() const
+    {
+        return extents.size();
+    }
+    const std::vector<std::size_t> &shape() const
+    {
+        return extents;
+    }
+    std::size_t dim(unsigned i) const
+    {
+        return extents.at(i);
+    }
     std::size_t numElements() const;
-    Type elementType() const { return type; }
-    bool valid() const { return graph != nullptr; }
+    Type elementType() const
+    {
+        return type;
+    }
+    bool valid() const
+    {
+        return graph != nullptr;
+    }
 
     Tensor reshape(ArrayRef<std::size_t> shape) const;
     Tensor flatten() const;
@@ -56,13 +92,16 @@ public:
     std::vector<std::size_t> extents;
     std::uint32_t first = 0; /* of elements in a row, if `list` is empty */
     std::shared_ptr<const std::vector<std::uint32_t>> list;
-    std::uint32_t at(std::size_t i) const { return list ? (*list)[i] : first + (std::uint32_t)i; }
+    std::uint32_t at(std::size_t i) const
+    {
+        return list ? (*list)[i] : first + (std::uint32_t)i;
+    }
 };
 
 POPLAR_API Tensor concat(ArrayRef<Tensor> tensors, unsigned dimension = 0);
 
 class POPLAR_API DataStream {
-public:
+  public:
     std::string handle; /* the stand-in's own, to the end */
     Type type;
     std::size_t count = 0;
@@ -70,7 +109,7 @@ public:
 };
 
 class POPLAR_API Graph {
-public:
+  public:
     explicit Graph(const Target &target);
     const Target &getTarget() const;
     Tensor addVariable(const Type &type, ArrayRef<std::size_t> shape,
@@ -96,9 +135,9 @@ public:
 
     std::shared_ptr<GraphData> data; /* the stand-in's own, to the end */
 
-private:
-    Tensor constant(const Type &type, ArrayRef<std::size_t> shape, const std::vector<double> &values,
-                    const DebugContext &context);
+  private:
+    Tensor constant(const Type &type, ArrayRef<std::size_t> shape,
+                    const std::vector<double> &values, const DebugContext &context);
 };
 
 } // namespace poplar

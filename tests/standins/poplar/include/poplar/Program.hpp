@@ -12,18 +12,20 @@ struct Step; /* the stand-in's own: internal.hpp */
 namespace program {
 
 class POPLAR_API Program {
-public:
+  public:
     std::vector<std::shared_ptr<const Step>> steps; /* the stand-in's own */
 };
 
 class POPLAR_API Sequence : public Program {
-public:
-    Sequence() {}
+  public:
+    Sequence()
+    {
+    }
     void add(const Program &program);
 };
 
 class POPLAR_API Copy : public Program {
-public:
+  public:
     Copy(Tensor source, Tensor destination, bool dontOutline = false,
          const DebugContext &context = {});
     Copy(DataStream source, Tensor destination, bool optimiseMemory = false,

@@ -13,14 +13,19 @@ class PlanningCache;
  * the output: truncation, then stride and padding. */
 struct POPLAR_API ConvParams {
     struct POPLAR_API InputTransform {
-        std::vector<unsigned> truncationLower, truncationUpper, dilation, paddingLower, paddingUpper;
+        std::vector<unsigned> truncationLower, truncationUpper, dilation, paddingLower,
+            paddingUpper;
         std::vector<bool> flip;
-        InputTransform() {}
+        InputTransform()
+        {
+        }
         explicit InputTransform(std::size_t axes);
     };
     struct POPLAR_API OutputTransform {
         std::vector<unsigned> truncationLower, truncationUpper, stride, paddingLower, paddingUpper;
-        OutputTransform() {}
+        OutputTransform()
+        {
+        }
         explicit OutputTransform(std::size_t axes);
     };
     poplar::Type inputType, outputType;

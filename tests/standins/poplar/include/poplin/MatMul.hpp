@@ -12,8 +12,7 @@ class PlanningCache;
 
 /* C[g] = A[g] B[g]; all have three axes, the first is that of the groups. */
 POPLAR_API poplar::Tensor matMulGrouped(poplar::Graph &graph, const poplar::Tensor &a,
-                                        const poplar::Tensor &b,
-                                        poplar::program::Sequence &program,
+                                        const poplar::Tensor &b, poplar::program::Sequence &program,
                                         const poplar::Type &type,
                                         const poplar::DebugContext &context = {},
                                         const poplar::OptionFlags &options = {},

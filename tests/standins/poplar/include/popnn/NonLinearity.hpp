@@ -7,7 +7,15 @@
 
 namespace popnn {
 
-enum class NonLinearityType { SIGMOID, RELU, TANH, GELU, SOFTMAX, SOFTMAX_STABLE, SOFTMAX_SCALED };
+enum class NonLinearityType {
+    SIGMOID,
+    RELU,
+    TANH,
+    GELU,
+    SOFTMAX,
+    SOFTMAX_STABLE,
+    SOFTMAX_SCALED
+};
 
 /* Softmax is computed along the last axis. */
 POPLAR_API poplar::Tensor nonLinearity(poplar::Graph &graph, NonLinearityType type,

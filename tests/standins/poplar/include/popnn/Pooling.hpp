@@ -7,7 +7,11 @@
 
 namespace popnn {
 
-enum class PoolingType { MAX, AVG, SUM };
+enum class PoolingType {
+    MAX,
+    AVG,
+    SUM
+};
 
 namespace pooling {
 
@@ -24,8 +28,9 @@ struct POPLAR_API PoolParams {
                std::vector<int> lower, std::vector<int> upper, std::size_t numChannels,
                std::size_t batchSize, poplar::Type dType)
         : poolingType(poolingType), inputFieldShape(inputFieldShape), kernelShape(kernelShape),
-          stride(stride), inputTruncationOrPaddingLower(lower), inputTruncationOrPaddingUpper(upper),
-          numChannels(numChannels), batchSize(batchSize), dType(dType)
+          stride(stride), inputTruncationOrPaddingLower(lower),
+          inputTruncationOrPaddingUpper(upper), numChannels(numChannels), batchSize(batchSize),
+          dType(dType)
     {
     }
 };

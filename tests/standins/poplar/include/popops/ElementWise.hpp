@@ -9,7 +9,10 @@
 namespace popops {
 namespace expr {
 
-enum class TernaryOpType { CLAMP, SELECT };
+enum class TernaryOpType {
+    CLAMP,
+    SELECT
+};
 enum class BinaryOpType {
     ADD,
     ATAN2,

@@ -7,10 +7,20 @@
 
 namespace popops {
 
-enum class Operation { ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD };
+enum class Operation {
+    ADD,
+    MUL,
+    MIN,
+    MAX,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    SQUARE_ADD
+};
 
 struct POPLAR_API ReduceParams {
-    ReduceParams(Operation op, bool update = false) : op(op), update(update) {}
+    ReduceParams(Operation op, bool update = false) : op(op), update(update)
+    {
+    }
     Operation op;
     bool update;
 };

@@ -8,7 +8,9 @@
 namespace poputil {
 
 struct POPLAR_API poplibs_error : std::runtime_error {
-    explicit poplibs_error(const std::string &text) : std::runtime_error(text) {}
+    explicit poplibs_error(const std::string &text) : std::runtime_error(text)
+    {
+    }
 };
 POPLAR_API void mapTensorLinearly(poplar::Graph &graph, const poplar::Tensor &tensor);
 
