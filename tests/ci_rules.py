@@ -61,6 +61,7 @@ BUDGETS = {
     "normal: conform hip --quick in part": (18, WALL),  # twice
     "asan: build": (20, WALL),
     "tsan: build": (58, WALL),
+    "aarch64: build": (60, BESIDE),  # it is built while tests of other builds run
     "asan: programs": (265, WALL),
     "asan: unit": (320, SUM),
     "asan: compile": (60, SUM),
@@ -109,6 +110,7 @@ BUDGETS = {
     "asan: conform sim": (600, OTHER),
     "asan: conform xpu": (600, OTHER),
     "fuzz: build": (120, OTHER),
+    "aarch64: programs in QEMU": (300, OTHER),
 }
 FULL = 4  # ./dev test --full runs more in each step: so many times a budget
 

@@ -554,6 +554,24 @@ def level_step(run):
                                           "result": "FAIL" if done.returncode else "OK"})
 
 
+def cross_kinds():
+    """The kinds of cross build that this machine can make."""
+    return ["aarch64"] if os.uname().machine == "x86_64" else []
+
+
+def aarch64_steps(run):
+    """Everything that the usual host of an Ascend runs is compiled; with --full, QEMU runs a part of it."""
+    if not cross_kinds():
+        run.count.skip("aarch64/build", "the cross compiler is one for x86-64")
+    elif build_step(run, "aarch64") and run.full:
+        with run.step("aarch64: programs in QEMU"):
+            made = execute(run, "normal", DEV, "build", "aarch64", "hosted_programs")
+            done = made if made.returncode else execute(run, "normal", sys.executable, os.path.join(ROOT, "tests", "aarch64", "run.py"),
+                                                        run.directory("aarch64"), limit=2 * LIMIT)
+            count_test(run.count, "aarch64", {"name": "programs", "stdout": done.stdout, "duration": 0, "command": done.args,
+                                              "result": "FAIL" if done.returncode else "OK"})
+
+
 def gpu_steps(run):
     """The real plugins for GPUs, with their embedded images, on stand-ins for their drivers. The kernels compute
     the same as the simulator's: every second of their cases is run."""
@@ -639,12 +657,14 @@ def count_beside(count, kind, output):
 
 def steps(run, mode, seconds):
     if mode in ("quick", "default", "full"):
-        normal_steps(run, mode == "quick", {"quick": [], "default": ["asan", "tsan"], "full": ["asan", "tsan", "fuzz"]}[mode])
+        normal_steps(run, mode == "quick", {"quick": [], "default": ["asan", "tsan", *cross_kinds()],
+                                              "full": ["asan", "tsan", "fuzz", *cross_kinds()]}[mode])
     if mode in ("default", "full"):
         built = [build_step(run, kind) for kind in ("asan", "tsan")]
         if all(built):
             with beside(run, "tsan"):
                 asan_steps(run, mode == "full")
+        aarch64_steps(run)
     if mode == "only-asan" and build_step(run, "asan"):
         asan_steps(run, False)
     if mode == "only-tsan" and build_step(run, "tsan"):
