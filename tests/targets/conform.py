@@ -62,8 +62,7 @@ def targets_of(kind, known):
     if standin.manifest(kind) not in known:
         raise Stop(USAGE, f"the plugin {kind} is not configured in this build" + (f": it needs {row.needs}" if row.needs else ""))
     for target in row.targets:
-        found = [name for name in known if name == target or (target.endswith("/") and name.startswith(target) and ".so" in name
-                                                              and not name.endswith((".symbols", ".p")))]
+        found = [name for name in known if name == target or (target.endswith("/") and re.fullmatch(re.escape(target) + r"[^/]+\.so[.\d]*", name))]
         wanted += sorted(found)
         missing += [target] if not found else []
     if missing:
@@ -85,7 +84,7 @@ def make(build, targets):
 def short(reason):
     """The plugin's own words in a reason, without the places where it looked, which `bp list --probe` prints."""
     own = re.search(r', got "(.*)"; install ', reason)
-    return (own[1] if own else reason).partition(" (")[0]
+    return re.split(r" \(| among | where the loader | in (?=[$/])", own[1] if own else reason)[0]
 
 
 def probe(build, kind, environment):

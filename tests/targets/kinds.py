@@ -10,7 +10,7 @@ import typing
 class Kind(typing.NamedTuple):
     card: str                # the real device, in words
     standin: str = ""        # what takes its place on other machines; "": nothing, for every machine has the device
-    targets: tuple = ()      # outputs of the build that the stand-in consists of; one that ends in / is a folder of libraries
+    targets: tuple = ()      # outputs of the build that the stand-in consists of; one that ends in / is all libraries of a folder
     path: str = ""           # the folder in which the plugin finds the stand-in, before those of LD_LIBRARY_PATH
     settings: dict = {}      # the environment of a run on the stand-in, without path
     defaults: dict = {}      # the same, where the environment of the caller does not set the variable
@@ -28,6 +28,10 @@ def simulated(**libraries):
 CUDA = simulated(BP_CUDA_CUBLASLT="cublaslt", BP_CUDA_CUDNN="cudnn", BP_CUDA_NCCL="nccl")
 HIP = simulated(BP_HIP_HIPBLASLT="hipblaslt", BP_HIP_ROCBLAS="rocblas", BP_HIP_RCCL="nccl")
 
+# Stand-ins on tests/standins/base: two devices, and no memory that is kept to notice its late use, because the suite measures
+# the memory of the process.
+BASE = {"BP_STANDIN_DEVICES": "2", "BP_STANDIN_KEEP": "0"}
+
 KINDS = {
     "cpu": Kind("the processors of this machine"),
     # A run compiles no kernels at run time, because that takes time, unless its environment names a library that does.
@@ -40,10 +44,11 @@ KINDS = {
                 settings={"BP_XPU_DEVICES": "*", "POCL_DEVICES": "pthread pthread", "OCL_ICD_VENDORS": "/etc/OpenCL/vendors/pocl.icd"},
                 files=("/etc/OpenCL/vendors/pocl.icd",), needs="the headers of OpenCL"),
     "npu": Kind("an Ascend of Huawei", "the stand-in for CANN 8", ("tests/standins/cann/v8/",), "tests/standins/cann/v8",
-                {"ASCEND_OPP_PATH": "any", "BP_STANDIN_DEVICES": "2"}),
-    "mlu": Kind("an MLU of Cambricon", "the stand-ins for CNRT, CNCL and CNNL", ("tests/standins/cnrt/",), "tests/standins/cnrt",
-                {"BP_STANDIN_DEVICES": "2"}),
+                {"ASCEND_OPP_PATH": "any", **BASE}),
+    "mlu": Kind("an MLU of Cambricon", "the stand-ins for CNRT, CNCL and CNNL", ("tests/standins/cnrt/",), "tests/standins/cnrt", BASE),
     "kunlun": Kind("an XPU of Kunlunxin", "the stand-in for the libraries of XRE 5", ("tests/standins/xre/",), "tests/standins/xre",
                    {"BP_SIM_DEVICES": "2"}),
-    "ipu": Kind("an IPU of Graphcore", "the shim on the stand-in for Poplar", ("tests/ipu/",), "tests/ipu"),
+    "ipu": Kind("an IPU of Graphcore", "the shim, compiled for the stand-in for Poplar",
+                ("tests/ipu/libbp_ipu_shim.so", "tests/standins/poplar/libbp_standin_poplar.so"),
+                settings={"BP_IPU_SHIM": "BUILD/tests/ipu/libbp_ipu_shim.so", **BASE}),
 }

@@ -32,9 +32,8 @@ def environment(build, kind, log):
     settings = {name: value.replace("BUILD", build) for name, value in row.settings.items()}
     settings |= {name: os.environ.get(name, value) for name, value in row.defaults.items()}
     if row.path:
-        folders = [os.path.join(build, row.path), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        settings |= {"LD_LIBRARY_PATH": ":".join(folders), "BP_STANDIN_LOG": log}
-    return settings
+        settings["LD_LIBRARY_PATH"] = ":".join([os.path.join(build, row.path), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return {**settings, "BP_STANDIN_LOG": log}
 
 
 def environment_of_card(build):
