@@ -67,7 +67,7 @@ enum bp_status mlu_event_record(void *self, uint32_t device, void *stream, void 
 
 /* Checks the fault words of an event that has been reached. A stream that no longer exists reports
  * no faults. */
-static enum bp_status event_report(struct mlu_event *e)
+static enum bp_status mlu_event_report(struct mlu_event *e)
 {
     struct mlu_device *d = e->device;
     enum bp_status status = BP_OK;
@@ -93,7 +93,7 @@ enum bp_status mlu_event_query(void *self, uint32_t device, void *event)
     code = d->self->call->cnrtQueryNotifier(e->raw);
     if (code == MLU_NOT_READY) return BP_ERR_NOT_READY;
     TRY(mlu_check_wait(d, "cnrtQueryNotifier", code));
-    return event_report(e);
+    return mlu_event_report(e);
 }
 
 /* The runtime can wait without a limit or not at all. */
@@ -108,5 +108,5 @@ enum bp_status mlu_event_wait(void *self, uint32_t device, void *event, uint64_t
     if (timeout_ns != UINT64_MAX)
         return kit_event_wait(&d->report, mlu_event_query, self, event, timeout_ns);
     TRY(MLU_WAIT(d, cnrtWaitNotifier, e->raw));
-    return event_report(e);
+    return mlu_event_report(e);
 }

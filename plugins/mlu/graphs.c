@@ -51,7 +51,7 @@ enum bp_status mlu_capture_begin(void *self, uint32_t device, void *stream)
 }
 
 /* Ends the runtime's capture, also if the runtime reports a failure. */
-static enum bp_status graphs_end(struct mlu_stream *s, void **out_tasks)
+static enum bp_status mlu_graphs_end(struct mlu_stream *s, void **out_tasks)
 {
     struct mlu_device *d = s->device;
     enum bp_status status = MLU_CALL(d, cnrtQueueEndCapture, s->raw, out_tasks);
@@ -67,7 +67,7 @@ static enum bp_status graphs_make(struct mlu_stream *s, struct mlu_recording *re
     enum bp_status status;
     void *tasks = NULL;
 
-    TRY(graphs_end(s, &tasks));
+    TRY(mlu_graphs_end(s, &tasks));
     recording->faults = s->kit.faults_captured;
     status = MLU_CALL(d, cnrtTaskTopoInstantiate, &recording->entity, tasks, NULL, NULL, 0);
     MLU_NOTE(d, cnrtTaskTopoDestroy, tasks);
@@ -101,7 +101,7 @@ void mlu_capture_abort(void *self, uint32_t device, void *stream)
     void *tasks = NULL;
 
     /* A failure of the end is not reported again: it is why the capture is aborted. */
-    if (graphs_end(stream, &tasks) == BP_OK && tasks) MLU_NOTE(d, cnrtTaskTopoDestroy, tasks);
+    if (mlu_graphs_end(stream, &tasks) == BP_OK && tasks) MLU_NOTE(d, cnrtTaskTopoDestroy, tasks);
 }
 
 enum bp_status mlu_replay(void *self, uint32_t device, void *p, void *stream)

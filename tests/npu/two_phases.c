@@ -79,8 +79,8 @@ static double phases_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* All threads on one processor: otherwise the time depends on how often the stand-in's thread, which
- * does the work, has to be woken. */
+/* Puts all threads on one processor: otherwise the time depends on how often the stand-in's thread,
+ * which does the work, has to be woken. */
 static void phases_stay(void)
 {
     cpu_set_t set;

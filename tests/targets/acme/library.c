@@ -47,12 +47,12 @@ static const struct kit_error known[] = {
     {719, BP_ERR_DEVICE_LOST, "work failed"},
 };
 
-static const char *library_text(const void *of, int code)
+static const char *acme_text(const void *of, int code)
 {
     return ((const struct acme_calls *)of)->acmeErrorText(code);
 }
 
-static const struct kit_errors errors = {known, sizeof known / sizeof *known, library_text};
+static const struct kit_errors errors = {known, sizeof known / sizeof *known, acme_text};
 
 enum bp_status acme_check(const struct acme_device *device, const char *function, int code)
 {
