@@ -142,6 +142,7 @@ static enum bp_status row_plan(struct npu_plan *plan, struct npu_device *device,
 {
     kit_build_prep(b, plan->npu, prep);
     plan->nothing = row_is_nothing(plan->row, b);
+    kit_build_end(b);
     kit_build_prep(b, plan->npu, prep);
     if (plan->nothing) return BP_OK;
     TRY(row_steps(plan->row, b));

@@ -24,7 +24,7 @@ def test(function):
 
 def environment(folder, **more):
     """Without any folder of the machine that can have the shim, apart from the system's own."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "POPLAR"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "POPLAR", "LD_LIBRARY_PATH"))}
     return {**env, "HOME": folder, "BP_STANDIN_DELAY": "0", **more}
 
 

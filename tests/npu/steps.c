@@ -48,7 +48,12 @@ static enum bp_status steps_fill(struct bp_tensor **out, uint32_t dtype, int64_t
 {
     enum bp_status status = bp_tensor_create(device, dtype, 1, &count, out);
 
-    return status ? status : bp_tensor_write(stream, *out, numbers, size);
+    if (!status) status = bp_tensor_write(stream, *out, numbers, size);
+    if (status) { /* no step uses memory that was not written */
+        bp_tensor_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 static enum bp_status steps_begin(void)
