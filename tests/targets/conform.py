@@ -84,7 +84,7 @@ def make(build, targets):
 def short(reason):
     """The plugin's own words in a reason, without the places where it looked, which `bp list --probe` prints."""
     own = re.search(r', got "(.*)"; install ', reason)
-    return re.split(r" \(| among | where the loader | in (?=[$/])", own[1] if own else reason)[0]
+    return re.split(r" \(| among | where the loader | in (?=[$/]|LD_LIBRARY_PATH)", own[1] if own else reason)[0]
 
 
 def probe(build, kind, environment):

@@ -123,7 +123,7 @@ def without_a_card_the_stand_in_runs_and_the_reports_say_so():
 def the_reason_is_short():
     for text, wanted in (('a: create finds nothing: expected a device, got "npu: no liba.so, libb.so among the libraries of the '
                           'process or in $HOME/lib"; install the driver', "npu: no liba.so, libb.so"),
-                         ("no /dev/card0", "no /dev/card0"), ("x: no liba.so in /opt/x/lib", "x: no liba.so")):
+                         ("no /dev/card0", "no /dev/card0"), ("x: no liba.so in LD_LIBRARY_PATH or in $X", "x: no liba.so"), ("x: no liba.so in /opt/x/lib", "x: no liba.so")):
         assert conform.short(text) == wanted, conform.short(text)
 
 
