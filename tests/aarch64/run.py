@@ -19,7 +19,7 @@ QEMU = "/usr/bin/qemu-aarch64-static"
 LIMIT = 900  # seconds, for one program
 OTHERS = ["--suite", "plugin,runtime,memory"]
 # Of each plugin, what `bp conform --quick` runs; of kernels a part, because QEMU is slow.
-PLUGINS = {"cpu": [OTHERS, ["--suite", "kernel", "--shard", "1/24"]], "template": [[]]}
+PLUGINS = {"cpu": [OTHERS, ["--suite", "kernel", "--shard", "1/12"]], "template": [[]]}
 
 
 def environment(build):
