@@ -86,7 +86,7 @@ class Run:
     """One run of conform.py; report, junit and page: what it left, or None."""
 
     def __init__(self, build, kind, *words, **env):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("BP_") and k != "LD_LIBRARY_PATH"}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "LD_LIBRARY_PATH"))}
         done = subprocess.run([sys.executable, CONFORM, build, kind, "--no-build", *words], env={**clean, **env}, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
