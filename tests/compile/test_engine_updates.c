@@ -112,12 +112,18 @@ static void pair_destroy(struct pair *p)
 Test(engine_updates, a_step_of_training_is_one_launch)
 {
     struct pair p = pair_of("updates", TRAINING);
+    struct bp_tensor_info info = {.size = sizeof info};
     float before[MOST], after[MOST];
+    uint64_t version;
     int runs = atomic_load(&p.c.did->runs);
 
     cr_assert_str_eq(p.c.launches, "engine", "%s: %s", p.c.launches, why_left(&p.c, "sgd"));
     read_floats(&p.c, text_find(&p.c.g, "w"), before);
+    OK(bp_tensor_get_info(text_find(&p.c.g, "w"), &info));
+    version = info.version;
     pair_run(&p, 5);
+    OK(bp_tensor_get_info(text_find(&p.c.g, "w"), &info));
+    cr_assert_geq(info.version, version + 5, "each run counts as a write");
     read_floats(&p.c, text_find(&p.c.g, "w"), after);
     cr_assert(memcmp(before, after, 64 * sizeof *after), "the weights have not changed");
     pair_compare(&p, "w");
