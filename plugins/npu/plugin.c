@@ -2,6 +2,7 @@
 /* plugin.c: exports the tables of bp_npu.so, the plugin for Huawei's Ascend, and creates and
  * destroys instances. Start here; then npu.h and call.h. */
 #include "npu.h"
+#include "engine.h"
 #include "nodes.h"
 
 #include <stdlib.h>
@@ -125,6 +126,7 @@ static const struct bp_plugin plugin = {
     .kernels = &npu_kernels,
     .captures = &captures,
     .ccl = &ccl,
+    .engines = &npu_engines,
 };
 
 const struct bp_plugin *bp_plugin_get(void)
