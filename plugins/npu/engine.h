@@ -16,6 +16,7 @@ struct npu_node {
     struct npu_onnx *to;    /* the message of the node */
     struct npu_onnx *model; /* the graph: for constants beside the node */
     uint32_t number;
+    const char *type; /* ONNX's operator, which `write` may replace */
 };
 
 struct npu_engine_op {

@@ -74,7 +74,14 @@ static const char *write_matmul(struct npu_node *n)
 {
     const struct bp_matmul_attrs *a = n->node->attrs;
 
-    return a->transpose_a || a->transpose_b ? "a factor that is transposed" : NULL;
+    if (!a->transpose_a && !a->transpose_b) return NULL;
+    if (node_in(n, 0)->rank != 2 || node_in(n, 1)->rank != 2)
+        return "lists of matrices that are transposed";
+    if (!n->to) return NULL;
+    n->type = "Gemm";
+    npu_onnx_attr_int(n->to, "transA", a->transpose_a);
+    npu_onnx_attr_int(n->to, "transB", a->transpose_b);
+    return NULL;
 }
 
 static const char *write_softmax(struct npu_node *n)
@@ -235,14 +242,14 @@ static void model_node(const struct bp_graph_data *graph, uint32_t number, struc
                                              number);
     const struct npu_engine_op *op = npu_engine_op_find(node->op);
     struct npu_onnx message = {.n = 0};
-    struct npu_node n = {graph, node, &message, to, number};
+    struct npu_node n = {graph, node, &message, to, number, op->type};
     uint32_t n_in = node->n_in;
 
     while (n_in && node->in[n_in - 1] == BP_DATA_NONE) n_in--;
     for (uint32_t i = 0; i < n_in; i++) node_port(&message, NODE_IN, node->in[i]);
     node_port(&message, NODE_OUT, node->out[0]);
-    npu_onnx_text(&message, NODE_TYPE, op->type);
     op->write(&n);
+    npu_onnx_text(&message, NODE_TYPE, n.type);
     npu_onnx_message(to, GRAPH_NODE, &message);
 }
 
