@@ -119,7 +119,7 @@ static enum bp_status atc_start(const struct npu *npu, const struct atc_files *f
     return bp_fail(npu->host, BP_ERR_DEVICE, "npu: %s cannot be run: %s", program, strerror(code));
 }
 
-/* Waits for the compiler. It ends early if nobody waits for the result any more. */
+/* Waits for the compiler. It ends early if no thread waits for the result any more. */
 static enum bp_status atc_wait(const struct npu *npu, const struct bp_engine_compile *compile,
                                pid_t child, int *out_state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c: claims, compiles and runs groups of nodes as models of the vendor's compiler. The engine
- * is used if the setting BP_NPU_ATC names the program atc, and the app allows fast math: by which
- * rules the compiler computes is not known. */
+/* engine.c: claims, compiles and runs groups of nodes as models of the vendor's compiler. The
+ * engine is used if the setting BP_NPU_ATC names the program atc, and the app allows fast math: by
+ * which rules the compiler computes is not known. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct npu_engine {
     size_t size;
 };
 
-/* What a run leaves until its work has ended. */
+/* The lists of a run, which its work may read until it has ended. */
 struct npu_run_left {
     struct npu_run_left *next;
     void *in, *out, *event;

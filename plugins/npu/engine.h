@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h: declares the engine: groups of nodes that the vendor's compiler atc, a program, compiles
- * as a model of ONNX. */
+/* engine.h: declares the engine: groups of nodes that the vendor's compiler atc, a program,
+ * compiles as a model of ONNX. */
 #ifndef NPU_ENGINE_H
 #define NPU_ENGINE_H
 

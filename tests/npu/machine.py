@@ -129,7 +129,7 @@ def no_device_is_absent(folder):
 
 
 def a_device_in_use_can_be_opened_later(folder):
-    env = setting.environment(folder, BP_STANDIN_FAIL="aclrtSetDevice:1:507033")
+    env = setting.environment(folder, BP_STANDIN_FAIL="aclrtSetDevice:1:507033,aclrtSetDevice:2:507033")
     code, text = run(env, setting.steps, "npu:0", "add", "read")
     assert code == 0 and "aclrtSetDevice answers 507033" in text, text
     works(setting.environment(folder))
