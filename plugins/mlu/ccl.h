@@ -64,7 +64,7 @@ enum bp_status mlu_clique_join(struct mlu_device *device, const struct mlu_id *i
                                uint32_t n_rank, uint32_t here, struct mlu_comm *out);
 /* Ends a rank's communicator. The last rank of the process ends all of them. */
 void mlu_clique_leave(struct mlu_comm *comm);
-/* Aborts a rank's communicator; any thread, also while others use it. */
+/* Begins to abort a rank's communicator; any thread, also while others use it. */
 void mlu_clique_abort(struct mlu_comm *comm);
 bool mlu_clique_is_aborted(const struct mlu_comm *comm);
 /* CNCL's asynchronous error of a communicator; CNCL_SUCCESS after an abort. */

@@ -214,15 +214,14 @@ static void clique_end_begin(struct mlu_clique *c, uint32_t first, uint32_t n, b
     pthread_detach(thread);
 }
 
-/* Waits for the threads, but not for ever: other processes may end their communicators later. */
+/* Waits for the threads, but not for ever: other processes may end their communicators later. The
+ * caller has a reference. */
 static void clique_end_wait(struct mlu_clique *c)
 {
     const struct timespec until = clique_deadline(END_S);
     bool late = false;
 
-    c->refs++;
     while (c->ending && !late) late = pthread_cond_timedwait(&changed, &lock, &until) != 0;
-    clique_release(c);
 }
 
 static void clique_abort(struct mlu_clique *c, uint32_t i)
@@ -257,7 +256,6 @@ void mlu_clique_abort(struct mlu_comm *comm)
 {
     pthread_mutex_lock(&lock);
     clique_abort(comm->clique, comm->at);
-    clique_end_wait(comm->clique);
     pthread_mutex_unlock(&lock);
 }
 

@@ -5,7 +5,9 @@
  *   - the id of a clique has 136 bytes, and a process calls cnclInitComms once with it, for all of
  *     its ranks together;
  *   - a call that other ranks do not make waits without a limit, or until its communicator is
- *     aborted; ranks whose calls differ get an asynchronous error;
+ *     aborted. No rank's part of a collective ends before all ranks have entered it. Ranks whose
+ *     calls differ get an asynchronous error; their work ends when the communicator is aborted, or
+ *     half a second later;
  *   - the communicators of a clique are freed together: cnclFreeComm waits for the others. The
  *     stand-in does not wait for ever: after BP_STANDIN_CNCL_LIMIT milliseconds (10000) the call is
  *     a misuse;
@@ -105,6 +107,8 @@ struct cncl_box {
 struct cncl_shared {
     _Atomic int joined, failed, freed, broken;
     _Atomic int taken[CNCL_RANKS];               /* by rank */
+    _Atomic uint64_t entered[CNCL_RANKS];        /* collectives that a rank has entered */
+    struct cncl_header entry[CNCL_RANKS][2];     /* the last two of them */
     struct cncl_box box[CNCL_RANKS][CNCL_RANKS]; /* from, to */
 };
 
@@ -114,6 +118,7 @@ struct cncl_comm {
     int rank, n;
     _Atomic bool aborted, running;
     _Atomic int error;
+    uint64_t entered;             /* collectives, as in the shared file */
     _Atomic uint64_t given, done; /* the number of the last work enqueued and done */
     int refs;                     /* the handle, and work in queues. Under the lock of the base */
 };
