@@ -90,7 +90,8 @@ def line_of_run(report):
     total, rows = report["totals"], report["rows"]
     bad = sum(total[o] for o in BAD)
     place = report.get("note", "").partition("; no card")[0].replace("|", "/")
-    return [place, f"{total['pass']:,} pass" + (f", {bad} fail" if bad else ""), f"{rows['executed']} of {rows['total']}", report["level"]]
+    return [place, f"{total['pass']:,} pass" + (f", {bad} fail" if bad else ""), f"{rows['executed']} of {rows['total']}",
+            "not judged" if report["level"] == "none" else report["level"]]
 
 
 def tables(build, page):
