@@ -19,7 +19,7 @@ QEMU = "/usr/bin/qemu-aarch64-static"
 LIMIT = 900  # seconds, for one program
 OTHERS = ["--suite", "plugin,runtime,memory"]
 # Of each plugin, what `bp conform --quick` runs; of kernels a part, because QEMU is slow.
-PLUGINS = {"cpu": [OTHERS, ["--suite", "kernel", "--shard", "1/12"]], "template": [[]]}
+PLUGINS = {"cpu": [OTHERS, ["--suite", "kernel", "--shard", "1/24"]], "template": [[]]}
 
 
 def environment(build):
@@ -55,7 +55,9 @@ def conform(build, what):
     with open(report, encoding="utf-8") as f:
         totals = json.load(f)["totals"]
     note = ", ".join(f"{n} {outcome}" for outcome, n in totals.items() if n)
-    return (done.stdout if done.returncode or totals["pass"] < 100 else None), note
+    bad = sum(totals[o] for o in ("fail", "crash", "timeout", "xpass"))
+    # Status 1 without a bad case: a small part of the cases does not have one of each row.
+    return (done.stdout if bad or done.returncode not in (0, 1) or totals["pass"] < 100 else None), note
 
 
 def program(build, path):
