@@ -181,6 +181,7 @@ static enum bp_status compact_room(struct compacting *c)
     to->n_value = to->n_node = 0;
     to->of = NULL;
     to->lent = NULL;
+    to->engines = NULL; /* the report of the first program */
     c->number = malloc((from->n_value + 1) * sizeof *c->number);
     c->revived = calloc(from->n_value + 1, sizeof *c->revived);
     if (!to->value || !to->node || !to->input || !c->number || !c->revived ||
