@@ -84,6 +84,27 @@ static bool rows_have_bf16(const struct mlu *self)
     return false;
 }
 
+/* Numbers that functions take beside that of the row. */
+static const struct {
+    enum mlu_fn fn;
+    enum mlu_number number;
+} also[] = {
+    {FN_cnnlActivationForward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
+    {FN_cnnlSoftmaxForward, NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION},
+    {FN_cnnlReduce, NUM_CNNL_REDUCE_NO_INDICES},
+    {FN_cnnlReduce, NUM_CNNL_32BIT_INDICES},
+};
+
+static enum bp_status row_waits(const struct mlu *self, const struct bp_kernel *kernel,
+                                enum mlu_number number)
+{
+    if (numbers[number] != MLU_OPEN) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "mlu: row %s: the number of %s in cnnl.h is not confirmed: "
+                   "plugins/mlu/numbers.h says how to fill it in",
+                   kernel->name, number_names[number]);
+}
+
 static enum bp_status row_lacks(const struct mlu *self, const struct bp_kernel *kernel,
                                 enum mlu_fn fn)
 {
@@ -98,11 +119,9 @@ static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
     const struct mlu_row *row = &rows[kernel - kernels];
     const struct mlu *self = p;
 
-    if (numbers[row->number] == MLU_OPEN)
-        return bp_fail(self->host, BP_ERR_UNSUPPORTED,
-                       "mlu: row %s: the number of %s in cnnl.h is not confirmed: "
-                       "plugins/mlu/numbers.h says how to fill it in",
-                       kernel->name, number_names[row->number]);
+    TRY(row_waits(self, kernel, row->number));
+    for (size_t i = 0; i < sizeof also / sizeof *also; i++)
+        if (also[i].fn == row->fn) TRY(row_waits(self, kernel, also[i].number));
     if (kernel->types[0] == BP_M(BF16) && !rows_have_bf16(self))
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: these devices have no bf16",
                        kernel->name);

@@ -66,4 +66,10 @@ void mlu_build_max_pool(struct mlu_build *b);
 void mlu_build_avg_pool(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
 
+/* waiting.c */
+void mlu_build_op_tensor(struct mlu_build *b);
+void mlu_build_activation(struct mlu_build *b);
+void mlu_build_softmax(struct mlu_build *b);
+void mlu_build_reduce(struct mlu_build *b);
+
 #endif

@@ -221,7 +221,8 @@ def calls_are_traced(folder):
 @test
 def rows_wait_for_numbers_that_are_not_confirmed(folder):
     text = " ".join(bp(environment(folder), "info", "mlu:0")[1].split())
-    for row, number in {"equal": "CNNL_LOGIC_OP_EQ", "log2": "CNNL_LOG_2", "logical_or": "CNNL_LOGIC_OP_OR"}.items():
+    for row, number in {"equal": "CNNL_LOGIC_OP_EQ", "log2": "CNNL_LOG_2", "logical_or": "CNNL_LOGIC_OP_OR",
+                        "add": "CNNL_OP_TENSOR_ADD", "softmax": "CNNL_SOFTMAX_ACCURATE", "sum_bf16": "CNNL_REDUCE_ADD"}.items():
         assert f"row mlu_{row}: the number of {number} in cnnl.h is not confirmed: plugins/mlu/numbers.h" in text, text
 
 
@@ -234,6 +235,13 @@ def rows_open_when_the_numbers_are_filled_in(folder):
     text = conform(env, "--suite", "kernel", *filters)
     count, = re.findall(r"kernel rows executed (\d+) of (\d+)", text)
     assert count[0] == count[1] and int(count[0]) == 2 * len(operators) - 2, text
+
+
+@test
+def rows_whose_function_is_missing_name_it(folder):
+    text = " ".join(bp(environment(folder, plugins=FILLED), "info", "mlu:0")[1].split())
+    for row, function in {"add": "cnnlOpTensor", "relu": "cnnlActivationForward", "softmax": "cnnlSoftmaxForward", "sum": "cnnlReduce"}.items():
+        assert f"row mlu_{row}: {STANDINS}/libcnnl.so has no function {function}" in text, text
 
 
 @test

@@ -50,4 +50,37 @@ enum {
     CNNL_LOGIC_OP_OR
 };
 
+/* No stand-in has the functions that take these. */
+enum {
+    CNNL_OP_TENSOR_ADD,
+    CNNL_OP_TENSOR_SUB,
+    CNNL_OP_TENSOR_MUL
+};
+enum {
+    CNNL_ACTIVATION_HIGH_PRECISION
+};
+enum {
+    CNNL_ACTIVATION_RELU,
+    CNNL_ACTIVATION_SIGMOID,
+    CNNL_ACTIVATION_TANH
+};
+enum {
+    CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION
+};
+enum {
+    CNNL_SOFTMAX_ACCURATE,
+    CNNL_SOFTMAX_LOG
+};
+enum {
+    CNNL_REDUCE_ADD,
+    CNNL_REDUCE_AVG,
+    CNNL_REDUCE_MAX,
+    CNNL_REDUCE_MIN,
+    CNNL_REDUCE_MUL
+};
+enum {
+    CNNL_REDUCE_NO_INDICES,
+    CNNL_32BIT_INDICES
+};
+
 #endif

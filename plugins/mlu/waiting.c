@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waiting.c: builds the plans of rows whose functions take numbers that no public source confirms
+ * (numbers.h). The rows are refused until the numbers are filled in. No stand-in has these
+ * functions: this file has been compiled, but never run. */
+#include "rows.h"
+#include <string.h>
+
+/* alpha1 a OP alpha2 b + beta y, with factors of the type in which CNNL computes. */
+static int waiting_call_op_tensor(const struct mlu_run *r, const struct mlu_step *s)
+{
+    const float one = 1, zero = 0;
+    const int32_t int_one = 1, int_zero = 0;
+    bool is_int = s->t[0].dtype == BP_I32;
+    const void *alpha = is_int ? (const void *)&int_one : &one;
+    const void *beta = is_int ? (const void *)&int_zero : &zero;
+
+    return mlu_cnnl.call.cnnlOpTensor(
+        r->handle, s->desc, alpha, mlu_desc(s, 0), mlu_address(r, s, 0), alpha, mlu_desc(s, 1),
+        mlu_address(r, s, 1), mlu_work(r, s), s->work, beta, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+void mlu_build_op_tensor(struct mlu_build *b)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    uint32_t rank = b->prep->out[0]->rank;
+    struct mlu_step *s = mlu_step(
+        b, FN_cnnlOpTensor, waiting_call_op_tensor,
+        MLU_TENSORS(mlu_ranked(mlu_in(b, 0), rank), mlu_ranked(mlu_in(b, 1), rank), mlu_out(b, 0)));
+    size_t size = 0;
+    int code;
+
+    if (!s || !mlu_build_check(b, FN_cnnlCreateOpTensorDescriptor,
+                               cnnl->cnnlCreateOpTensorDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyOpTensorDescriptor;
+    code = cnnl->cnnlSetOpTensorDescriptor(s->desc, mlu_number(b->row->number),
+                                           mlu_dtype(s->t[0].dtype), MLU_CNNL_PROPAGATE_NAN);
+    if (!mlu_build_check(b, FN_cnnlSetOpTensorDescriptor, code)) return;
+    code = cnnl->cnnlGetOpTensorWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                              mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetOpTensorWorkspaceSize, code, size);
+}
+
+static int waiting_call_activation(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlActivationForward(r->handle, s->desc, NULL, mlu_desc(s, 0),
+                                               mlu_address(r, s, 0), NULL, mlu_desc(s, 1),
+                                               mlu_address(r, s, 1));
+}
+
+/* Activations without a coefficient. */
+void mlu_build_activation(struct mlu_build *b)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    struct mlu_step *s = mlu_step(b, FN_cnnlActivationForward, waiting_call_activation,
+                                  MLU_TENSORS(mlu_flat(mlu_in(b, 0)), mlu_flat(mlu_out(b, 0))));
+    int code;
+
+    if (!s || !mlu_build_check(b, FN_cnnlCreateActivationDescriptor,
+                               cnnl->cnnlCreateActivationDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyActivationDescriptor;
+    code = cnnl->cnnlSetActivationDescriptor_v5(s->desc, mlu_number(b->row->number),
+                                                mlu_number(NUM_CNNL_ACTIVATION_HIGH_PRECISION),
+                                                MLU_CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false);
+    mlu_build_check(b, FN_cnnlSetActivationDescriptor_v5, code);
+}
+
+static int waiting_call_softmax(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlSoftmaxForward(r->handle, (int)s->i[0], (int)s->i[1], NULL,
+                                            mlu_desc(s, 0), mlu_address(r, s, 0), NULL,
+                                            mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+/* Three axes, of which the middle one is the axis; the attributes of log_softmax are equal. */
+void mlu_build_softmax(struct mlu_build *b)
+{
+    const struct bp_softmax_attrs *attrs = b->prep->attrs;
+    const struct bp_view *x = b->prep->in[0];
+    int64_t axis = mlu_axis(attrs->axis, x->rank), shape[3] = {1, 1, 1};
+    struct mlu_step *s;
+
+    for (int64_t i = 0; i < x->rank; i++) shape[i < axis ? 0 : i > axis ? 2 : 1] *= x->shape[i];
+    s = mlu_step(
+        b, FN_cnnlSoftmaxForward, waiting_call_softmax,
+        MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape), mlu_shaped(mlu_out(b, 0), 3, shape)));
+    if (!s) return;
+    s->i[0] = mlu_number(b->row->number);
+    s->i[1] = mlu_number(NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION);
+}
+
+static int waiting_call_reduce(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlReduce(r->handle, s->desc, mlu_work(r, s), s->work, NULL,
+                                    mlu_desc(s, 0), mlu_address(r, s, 0), 0, NULL, NULL,
+                                    mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+/* Marks the axes that are reduced, and gives the result those axes with extent 1. */
+static struct mlu_tensor waiting_reduced(struct mlu_build *b, int *axes, int *n)
+{
+    const struct bp_sum_attrs *attrs = b->prep->attrs; /* those of all reductions are equal */
+    struct mlu_tensor x = mlu_in(b, 0);
+    int64_t shape[8];
+
+    memcpy(shape, x.shape, sizeof shape);
+    *n = 0;
+    for (uint32_t i = 0; i < x.rank; i++) {
+        bool goes = !attrs->axes.n;
+        for (int64_t k = 0; k < attrs->axes.n; k++)
+            goes |= mlu_axis(attrs->axes.at[k], x.rank) == i;
+        if (!goes) continue;
+        axes[(*n)++] = (int)i;
+        shape[i] = 1;
+    }
+    return mlu_shaped(mlu_out(b, 0), x.rank, shape);
+}
+
+/* The results of CNNL for reductions of no elements are not known. */
+void mlu_build_reduce(struct mlu_build *b)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    int axes[8], n, code;
+    struct mlu_tensor y = waiting_reduced(b, axes, &n);
+    struct mlu_step *s;
+    size_t size = 0;
+
+    if (!b->prep->in[0]->count) mlu_refuse(b);
+    s = mlu_step(b, FN_cnnlReduce, waiting_call_reduce, MLU_TENSORS(mlu_in(b, 0), y));
+    if (!s || !mlu_build_check(b, FN_cnnlCreateReduceDescriptor,
+                               cnnl->cnnlCreateReduceDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyReduceDescriptor;
+    code = cnnl->cnnlSetReduceDescriptor_v2(s->desc, axes, n, mlu_number(b->row->number),
+                                            mlu_dtype(s->t[0].dtype), MLU_CNNL_PROPAGATE_NAN,
+                                            mlu_number(NUM_CNNL_REDUCE_NO_INDICES),
+                                            mlu_number(NUM_CNNL_32BIT_INDICES), 0);
+    if (!mlu_build_check(b, FN_cnnlSetReduceDescriptor_v2, code)) return;
+    code = cnnl->cnnlGetReduceOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1), s->desc,
+                                              &size);
+    mlu_step_reserve(b, s, FN_cnnlGetReduceOpWorkspaceSize, code, size);
+}
