@@ -45,7 +45,7 @@ BUDGETS = {
     "normal: xpu": (105, SUM),
     "normal: openvino": (20, SUM),
     "normal: npu": (100, SUM),
-    "normal: mlu": (30, SUM),
+    "normal: mlu": (60, SUM),
     "normal: ipu": (60, SUM),
     "normal: ccl": (280, SUM),
     "normal: kit": (5, SUM),
