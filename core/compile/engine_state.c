@@ -155,7 +155,7 @@ static enum bp_status keeper_give(struct bp_keeper *keeper, struct bp_buffer *bu
             status = state_call(code, &code->kept[k], forget, stream);
     if (status == BP_OK) {
         status = bp_stream_drain(stream);
-        if (bp_status_is_of_wait(status)) /* the work may end at any later time */
+        if (status && bp_status_is_of_wait(status)) /* the work may end at any later time */
             status = bp_error(BP_ERR_DEVICE, "state of an engine: %s", bp_error_message());
     }
     if (status && !forget) state_forget(code, buffer, stream);

@@ -294,7 +294,7 @@ static const struct kit_case cases[] = {
      "\"; write it anew "
      "with: bp manifest {L}"},
     {REAL, make_other_minor, BP_ERR_PLUGIN,
-     "{L}: its ABI is not what the manifest {J} says: expected 0.11, got 0.10; write it anew with: "
+     "{L}: its ABI is not what the manifest {J} says: expected 0.12, got 0.11; write it anew with: "
      "bp manifest {L}"},
     {REAL, make_other_major, BP_ERR_PLUGIN,
      "{J}: of another plugin ABI, says its manifest: expected major 0, got 3; install the build "
