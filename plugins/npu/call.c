@@ -83,8 +83,8 @@ static struct npu_binding call_binding(const struct kit_build *b, const struct k
         if (t->base.from == KIT_FROM_NONE) return to;
     }
     if (at->from == KIT_FROM_OUT || at->from == KIT_FROM_OUTS) to.from = NPU_FROM_OUT;
-    to.at = (uint16_t)((to.from == NPU_FROM_OUT ? b->out_at : b->in_at)[at->at] +
-                       call_first(at) + item);
+    to.at = (uint16_t)((to.from == NPU_FROM_OUT ? b->out_at : b->in_at)[at->at] + call_first(at) +
+                       item);
     return to;
 }
 

@@ -125,23 +125,15 @@ struct index_rows {
     struct kit_arg at;
 };
 
-/* A line of constants, which are filled run by run. */
+/* A line of constants of i32 or i64. */
 static struct kit_arg index_constants(struct kit_build *b, uint32_t dtype, const int64_t *value,
                                       int64_t n)
 {
-    const int64_t item = (int64_t)part_item_size(dtype);
-    struct kit_arg to = kit_temporary(b, dtype, 1, &n);
+    int32_t narrow[KIT_AXES_MAX];
 
-    for (int64_t i = 0, end; i < n; i = end) {
-        int64_t count;
-
-        for (end = i + 1; end < n && value[end] == value[i];) end++;
-        count = end - i;
-        KIT_STEP(b, "InplaceFillScalar",
-                 kit_as(kit_alias(b, to, dtype, 1, &count, NULL, i * item), KIT_UPDATES),
-                 KIT_SCALAR_IS(value[i]));
-    }
-    return to;
+    for (int64_t i = 0; i < n; i++) narrow[i] = (int32_t)value[i];
+    return dtype == BP_I64 ? kit_constant(b, dtype, 1, &n, value)
+                           : kit_constant(b, dtype, 1, &n, narrow);
 }
 
 /* Checks rows of k indices, of which each column has its extent, and adds up what the columns
@@ -190,6 +182,7 @@ static struct index_rows index_flat(struct kit_build *b, struct kit_arg index,
     const int64_t rows = index_product(v->shape, batch, v->rank - 1U);
     struct index_rows r = {.n = batches * rows, .slices = batches * slices};
 
+    if (v->dtype == BP_I32 && r.slices > INT32_MAX) kit_refuse(b);
     r.size = index_product(x->shape, batch + (uint32_t)k, x->rank);
     if (k > 1 && slices) r.at = index_columns(b, index, r.n, k, x->shape + batch);
     else if (k) r.at = npu_guard(b, index, slices, true);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parts.c: composes operators of several calls from functions on temporaries. */
 #include "parts.h"
+#include "call.h"
 #include <string.h>
 
 static bool part_is_half(uint32_t dtype)
@@ -49,8 +50,30 @@ static struct kit_arg part_filled(struct kit_build *b, struct kit_arg to, struct
     return to;
 }
 
+/* Writes a number as an element of a dtype. false: it has to be converted by a function. */
+static bool part_element(uint32_t dtype, double number, int64_t whole, void *out)
+{
+    switch (dtype) {
+    case BP_F64: memcpy(out, &number, sizeof number); return true;
+    case BP_F32: memcpy(out, &(float){(float)number}, sizeof(float)); return true;
+    case BP_I64:
+    case BP_I32:
+    case BP_I16:
+    case BP_I8:
+    case BP_U8: memcpy(out, &whole, part_item_size(dtype)); return true; /* little-endian */
+    default: return false;
+    }
+}
+
+/* A constant of the plan; a value that a launch may change is filled in by each launch. */
 struct kit_arg part_number(struct kit_build *b, uint32_t dtype, struct kit_arg number)
 {
+    char element[8];
+    const int64_t whole = kit_arg_int(b, &number);
+
+    if (!npu_row_of(b->kernel)->each &&
+        part_element(dtype, kit_arg_number(b, &number), whole, element))
+        return kit_constant(b, dtype, 0, NULL, element);
     return part_filled(b, kit_temporary(b, dtype, 0, NULL), number);
 }
 

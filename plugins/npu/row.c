@@ -115,6 +115,19 @@ static enum bp_status row_steps(const struct kit_row *row, struct kit_build *b)
     return KIT_STEP(b, "InplaceFillScalar", KIT_OUT(0), KIT_NUMBER_IS(row->empty));
 }
 
+/* Whether no step is needed: outputs without elements may still have an extent that depends on
+ * data. */
+static bool row_is_nothing(const struct kit_row *row, struct kit_build *b)
+{
+    bool finds;
+
+    if (!row_is_empty(b->out, b->n_out, false)) return false;
+    if (!row->build || row_is_empty(b->in, b->n_in, true)) return true;
+    finds = !kit_build_row(b, row) && b->n_result;
+    kit_build_end(b);
+    return !finds;
+}
+
 /* Copies the constants of a build to the device. */
 static enum bp_status row_hold(struct npu_plan *plan, struct npu_device *device,
                                const struct kit_build *b)
@@ -125,24 +138,11 @@ static enum bp_status row_hold(struct npu_plan *plan, struct npu_device *device,
                     NPU_HOST_TO_DEVICE);
 }
 
-/* Whether no step is needed: outputs without elements may still have an extent that depends on
- * data. */
-static bool row_is_nothing(const struct kit_row *row, struct kit_build *b)
-{
-    bool finds;
-
-    if (!row_is_empty(b->out, b->n_out, false)) return false;
-    if (!row->build || row_is_empty(b->in, b->n_in, true)) return true;
-    finds = !kit_build_row(b, row) && b->n_result;
-    return !finds;
-}
-
 static enum bp_status row_plan(struct npu_plan *plan, struct npu_device *device,
                                const struct bp_prep *prep, struct kit_build *b)
 {
     kit_build_prep(b, plan->npu, prep);
     plan->nothing = row_is_nothing(plan->row, b);
-    kit_build_end(b);
     kit_build_prep(b, plan->npu, prep);
     if (plan->nothing) return BP_OK;
     TRY(row_steps(plan->row, b));

@@ -48,12 +48,10 @@ def fails_once(name, at, code):
         short = name.replace("GetWorkspaceSize", "")
         said = said or (short in text and str(code) in text) or f"argument" in text and name.startswith("aclCreate")
         assert said or QUIET.match(name), text
-        begun = steps[0] == ("begin", "BP_OK")
-        if begun:
-            after = steps[-len(AFTER):]
-            assert after == [(step, "BP_OK") for step in AFTER], text
-        else:
-            assert messages, text
+        assert steps[0] == ("begin", "BP_OK") or messages, text
+        if "BP_ERR_PLUGIN" in text or "BP_ERR_NOT_FOUND" in text:
+            return  # the plugin itself could not be created: nothing is left to be opened again
+        assert steps[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
     return test
 
 

@@ -48,12 +48,7 @@ static enum bp_status steps_fill(struct bp_tensor **out, uint32_t dtype, int64_t
 {
     enum bp_status status = bp_tensor_create(device, dtype, 1, &count, out);
 
-    if (!status) status = bp_tensor_write(stream, *out, numbers, size);
-    if (status) { /* no step uses memory that was not written */
-        bp_tensor_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return status ? status : bp_tensor_write(stream, *out, numbers, size);
 }
 
 static enum bp_status steps_begin(void)
@@ -280,7 +275,12 @@ int main(int argc, char **argv)
     name = argc > 1 ? argv[1] : "npu:0";
     if (!status) status = steps_begin();
     steps_print("begin", status);
-    for (int i = 2; i < argc && device; i++) steps_print(argv[i], steps_take(argv[i]));
+    for (int i = 2; i < argc; i++) {
+        if (status && strcmp(argv[i], "reopen") != 0) continue; /* there is no device */
+        enum bp_status found = steps_take(argv[i]);
+        if (!strcmp(argv[i], "reopen")) status = found;
+        steps_print(argv[i], found);
+    }
     steps_end();
     bp_core_destroy(core);
     printf("end\n");

@@ -465,7 +465,7 @@ def info_layouts():
     expect("FOR PROGRAMS ONLY" in text.out and "c8, c8 -> c8" in text.out, "no layouts", text)
     kernels = expect_status(bp("info", "blocked", "--json", path=blocked, plugins=None), 0).json()["kernels"]
     layouts = {row["name"]: row["layouts"] for row in kernels["for_programs"]}
-    expect(layouts["blocked_matmul"] == "-, n8 -> -" and len(layouts) == 10, f"{layouts}")
+    expect(layouts["blocked_matmul"] == "-, n8 -> -" and len(layouts) == 11, f"{layouts}")
     expect(not any(row["name"] in layouts for row in kernels["unusable"]), f"{kernels['unusable']}")
 
 

@@ -9,7 +9,7 @@
 #define HEAD \
     "{\"manifest\": 1, \"name\": \"" REAL "\", \"kind\": \"" REAL "\", \"library\": \"bp_" REAL \
     ".so\""
-#define REST ", \"abi\": {\"major\": 0, \"minor\": 10}, \"version\": \"0.1.0\""
+#define REST ", \"abi\": {\"major\": 0, \"minor\": 11}, \"version\": \"0.1.0\""
 #define ANEW "write it anew with: bp manifest FILE.so"
 
 static void make_text(const char *dir, const char *text)
@@ -119,7 +119,7 @@ static void make_other_version(const char *dir)
 
 static void make_other_minor(const char *dir)
 {
-    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 11}, \"version\": \"0.1.0\"}");
+    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 12}, \"version\": \"0.1.0\"}");
 }
 
 static void make_other_major(const char *dir)
