@@ -10,7 +10,9 @@ import re
 TEST_SECONDS = 1500  # ./dev test on two processors that do nothing else; .ci/run has 2400
 
 # Which seconds of a step are counted.
-CONFORM_PROCESSOR_SECONDS = {"cpu": 240}  # of all of `bp conform DEVICE`, which users run too; other work does not lengthen it
+# Of all of `bp conform DEVICE`, which users run too. Processors differ, and other work lengthens the seconds by what it
+# takes from caches and memory: 254 s were seen on an Intel Xeon beside the builds with sanitizers.
+CONFORM_PROCESSOR_SECONDS = {"cpu": 320}
 WALL = "wall"  # of the clock; steps of this kind run one after another
 SUM = "sum"  # durations of the programs of one suite, added up; several programs run at once
 BESIDE = "beside"  # of the clock, while steps of another build run
