@@ -39,6 +39,7 @@
 #include <backplane/store.h>
 #include <backplane/comm.h>
 #include <backplane/observe.h>
+#include <backplane/profile.h>
 #include <backplane/activity.h>
 
 #endif

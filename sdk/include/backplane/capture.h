@@ -4,7 +4,7 @@
  * graphs of operators.)
  *
  * The interface is optional. Without it the core runs a program node by node, and reports that.
- * Interface 6 (engine.h) compiles parts of a graph of operators. */
+ * Interface 7 (engine.h) compiles parts of a graph of operators. */
 #ifndef BP_CAPTURE_H
 #define BP_CAPTURE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h: defines interface 6 of a plugin: an engine, which claims parts of a graph and compiles
+/* engine.h: defines interface 7 of a plugin: an engine, which claims parts of a graph and compiles
  * each as a whole.
  *
  * The interface is optional. When the core compiles a program for a device of the plugin, it shows

@@ -109,7 +109,7 @@ struct bp_kernels;
 struct bp_ccl;
 struct bp_captures;
 struct bp_passes;
-struct bp_profiler;
+struct bp_profilers;
 struct bp_engines;
 
 /* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
@@ -151,7 +151,7 @@ struct bp_plugin { /* table */
     const struct bp_ccl *ccl;           /* ccl.h */
     const struct bp_captures *captures; /* capture.h */
     const struct bp_passes *passes;     /* passes.h */
-    const struct bp_profiler *profiler; /* not defined yet: NULL */
+    const struct bp_profilers *profiler; /* profiler.h */
     const struct bp_engines *engines; /* engine.h */
 
     /* Of an add-on: the kind of the devices that it brings kernels for. Of several plugins of that
