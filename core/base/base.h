@@ -10,6 +10,7 @@
 #include <backplane/engine.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
+#include <backplane/profiler.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -59,6 +60,7 @@ enum bp_magic {
     BP_MAGIC_STORE = 0x4250430c,
     BP_MAGIC_COMM = 0x4250430d,
     BP_MAGIC_TEMPLATE = 0x4250430e,
+    BP_MAGIC_PROFILER = 0x4250430f,
 };
 
 /* The size of the smallest handle in bytes. The magic word of every kind is within this size, so

@@ -125,12 +125,17 @@ void bp_process_after_fork(void)
 /* Launches and copies read the generation without a fence, so the process-wide barrier of the
  * kernel runs here once for all threads. If the kernel has none, a pause of one millisecond is long
  * enough for every store to become visible. */
-void bp_process_stop(void)
+void bp_process_barrier(void)
 {
-    atomic_fetch_or(&bp_generation, BP_STOPPED);
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) ||
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
         usleep(1000);
+}
+
+void bp_process_stop(void)
+{
+    atomic_fetch_or(&bp_generation, BP_STOPPED);
+    bp_process_barrier();
 }
 
 bool bp_process_visit_cores(bool wait, bool (*visit)(struct bp_core *core, void *ctx), void *ctx)

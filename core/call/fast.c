@@ -3,6 +3,7 @@
  * needs only its tensors. Other calls use launch.c, which does the same and more. */
 #include "../memory/pool.h"
 #include "cache.h"
+#include "profile_launch.h"
 
 /* Whether the tensors match the types of the prepared call and the output overlaps no input. Only
  * addresses are compared: the check does not depend on the owners of the memory. */
@@ -35,9 +36,10 @@ fast_explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_
 
 __attribute__((always_inline)) static inline enum bp_status
 fast_launch(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor *const *in,
-            struct bp_tensor *const *out, const void *attrs)
+            struct bp_tensor *const *out, const void *attrs, bool profiled)
 {
     struct bp_launch l = p->first.launch;
+    uint64_t began = 0;
     enum bp_status status;
 
     l.in = bp_tensor_views(in);
@@ -50,8 +52,10 @@ fast_launch(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp
         bp_work_end(timeline, l.tag);
         return bp_error_stopped();
     }
+    if (profiled) began = bp_profile_begin();
     status = l.kernel->launch(&l);
     bp_work_end(timeline, l.tag);
+    if (profiled && began) bp_profile_launch(timeline, &l, p->row, NULL, began);
     bp_buffer_record_write_short(out[0]->buffer);
     if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
         return fast_explain(p, timeline, status);
@@ -62,7 +66,14 @@ enum bp_status bp_prepared_launch_fast(const struct bp_prepared *p, struct bp_ti
                                        struct bp_tensor *const *in, struct bp_tensor *const *out,
                                        const void *attrs)
 {
-    return fast_launch(p, timeline, in, out, attrs);
+    return fast_launch(p, timeline, in, out, attrs, bp_profile_is_on());
+}
+
+static __attribute__((noinline)) enum bp_status
+fast_run_profiled(struct bp_prepared *p, struct bp_stream *stream, struct bp_tensor *const *in,
+                  struct bp_tensor *const *out)
+{
+    return fast_launch(p, stream->timeline, in, out, p->attrs, true);
 }
 
 enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
@@ -75,10 +86,13 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                              stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->inline_device == p->device && n_in == p->n_in && n_out == 1 &&
                              in && out && !attrs && !bp_stream_refuses_calls(stream) &&
-                             !bp_device_has_writebacks(stream->device) &&
                              fast_fits(p, in, out[0]),
-                         1))
-        return fast_launch(p, stream->timeline, in, out, p->attrs);
+                         1)) {
+        if (!bp_device_needs_care(stream->device))
+            return fast_launch(p, stream->timeline, in, out, p->attrs, false);
+        if (bp_device_is_only_profiled(stream->device))
+            return fast_run_profiled(p, stream, in, out);
+    }
     return bp_prepared_run_slow(p, stream, in, n_in, out, n_out, attrs);
 }
 
@@ -137,8 +151,9 @@ static inline bool fast_take_attrs(const struct bp_opdef *row, const void *given
 }
 
 /* Takes one lock for both the call and the memory of its result. */
-bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
-                  const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
+__attribute__((always_inline)) static inline bool
+fast_call(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
+          const void *attrs, struct bp_tensor **out, enum bp_status *out_status, bool profiled)
 {
     struct bp_tensor *flat[BP_FAST_IN], *result;
     struct bp_timeline *timeline = stream->timeline;
@@ -149,8 +164,7 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     uint64_t hash;
 
     if (!stream->cache || stream->cache->pool != pool || !stream->inline_device ||
-        bp_stream_refuses_calls(stream) || bp_device_has_writebacks(stream->device) ||
-        !fast_take_attrs(row, attrs, &attrs) ||
+        bp_stream_refuses_calls(stream) || !fast_take_attrs(row, attrs, &attrs) ||
         !fast_sign(row, in, attrs, flat, &hash))
         return false;
     bp_pool_lock(pool);
@@ -162,8 +176,24 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     if (buffer) result = bp_tensor_init_like(buffer, type, p->sig[p->n_in]);
     else *out_status = bp_tensor_create_like(p->device, timeline, type, &result);
     if (!buffer && *out_status) return true;
-    *out_status = fast_launch(p, timeline, flat, &result, attrs);
+    *out_status = fast_launch(p, timeline, flat, &result, attrs, profiled);
     if (*out_status == BP_OK) *out = result;
     else bp_tensor_destroy(result);
     return true;
+}
+
+static __attribute__((noinline)) bool
+fast_call_profiled(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
+                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
+{
+    return fast_call(stream, row, in, attrs, out, out_status, true);
+}
+
+bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
+                  const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
+{
+    if (!bp_device_needs_care(stream->device))
+        return fast_call(stream, row, in, attrs, out, out_status, false);
+    return bp_device_is_only_profiled(stream->device) && !bp_profile_wants(BP_PROFILER_MEMORY) &&
+           fast_call_profiled(stream, row, in, attrs, out, out_status);
 }

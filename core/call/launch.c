@@ -3,6 +3,7 @@
  * records until when buffers are used. */
 #include "fallback.h"
 #include "prepared.h"
+#include "profile_launch.h"
 #include "../exec/capture.h"
 
 #include <stdlib.h>
@@ -46,13 +47,16 @@ static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp
                                     struct bp_timeline *timeline, struct bp_launch *l)
 {
     enum bp_status status;
+    uint64_t began;
 
     l->stream = timeline->stream;
     l->fault = p->device->is_inline ? &timeline->fault : NULL;
     if (__builtin_expect(timeline->queue != NULL, 0))
         return bp_launch_enqueue(timeline, l, step->kernel, step->row, p->device);
     if (__builtin_expect(bp_process_is_stopping(), 0)) return bp_error_stopped();
+    began = bp_work_profile_begin(timeline, l->tag);
     status = step->kernel->launch(l);
+    if (__builtin_expect(began != 0, 0)) bp_profile_launch(timeline, l, step->row, NULL, began);
     if (__builtin_expect(status != BP_OK, 0)) {
         timeline->fault = 0; /* the status is more specific */
         status = bp_kernel_leave(p->device, status, step->kernel);

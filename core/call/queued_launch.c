@@ -2,6 +2,7 @@
 /* queued_launch.c: puts a kernel launch into a stream's queue. The views, shapes and attributes
  * that the launch refers to are copied, so that the app's tensors may be destroyed meanwhile. */
 #include "../schema/op.h"
+#include "profile_launch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ struct launch_task {
     struct bp_task task; /* first */
     struct bp_launch launch;
     const struct bp_kernel *kernel;
+    const struct bp_opdef *row;
     struct bp_device *device;
     void *attrs; /* owned */
 };
@@ -19,9 +21,13 @@ static enum bp_status queued_launch_run(struct bp_task *task, struct bp_timeline
     struct launch_task *l = (struct launch_task *)task;
 
     enum bp_status status;
+    uint64_t began;
 
     bp_error_enter();
-    status = bp_kernel_leave(l->device, l->kernel->launch(&l->launch), l->kernel);
+    began = bp_work_profile_begin(timeline, l->launch.tag);
+    status = l->kernel->launch(&l->launch);
+    if (began) bp_profile_launch(timeline, &l->launch, l->row, NULL, began);
+    status = bp_kernel_leave(l->device, status, l->kernel);
     if (status == BP_OK && timeline->fault) return bp_fault_report(timeline, l->kernel);
     timeline->fault = 0;
     return status;
@@ -83,6 +89,7 @@ enum bp_status bp_launch_enqueue(struct bp_timeline *timeline, const struct bp_l
                                        .name = row->info.name},
                               .launch = *launch,
                               .kernel = kernel,
+                              .row = row,
                               .device = device};
     l->launch.in = copy_views(launch->in, launch->n_in, &at);
     l->launch.out = copy_views(launch->out, launch->n_out, &at);

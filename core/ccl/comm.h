@@ -20,6 +20,17 @@ static inline const char *bp_comm_steps_name(const struct bp_comm_step *steps, u
 {
     return n > 1 ? "group" : bp_comm_call_name(steps->c.call);
 }
+/* The bytes of the tensors of the steps, one of each step. */
+static inline uint64_t bp_comm_steps_bytes(const struct bp_comm_step *steps, uint32_t n)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct bp_tensor *t = steps[i].src ? steps[i].src : steps[i].dst;
+        if (t) bytes += (uint64_t)t->view.count * bp_dtype_bits(t->view.dtype) / 8;
+    }
+    return bytes;
+}
 
 struct bp_native; /* native.h */
 

@@ -5,6 +5,7 @@
  *
  * A communicator runs its work in the order of submission, also if it was submitted to several
  * streams. */
+#include "../device/profiled.h"
 #include "comm.h"
 
 #include <stdlib.h>
@@ -72,13 +73,32 @@ static void end_turn(struct bp_comm *comm, uint64_t number)
     pthread_mutex_unlock(&comm->lock);
 }
 
-static enum bp_status submit_in_turn(struct bp_comm *comm, const struct bp_comm_step *steps,
-                                     uint32_t n, uint64_t turn)
+/* Records a call of a communicator, which this thread has run. */
+static void submit_profile(struct bp_timeline *timeline, const struct bp_comm_step *steps,
+                           uint32_t n, uint64_t began)
 {
+    bool is_device = timeline->is_inline || timeline->queue;
+
+    bp_profile_put(&(struct bp_profile_put){.begin = began,
+                                            .end = bp_profile_now(),
+                                            .name = bp_comm_steps_name(steps, n),
+                                            .device = timeline->device->name,
+                                            .stream = timeline->id,
+                                            .bytes = bp_comm_steps_bytes(steps, n),
+                                            .kind = BP_RECORD_COLLECTIVE,
+                                            .flags = is_device ? BP_PROFILE_ON_DEVICE : 0});
+}
+
+/* Runs the steps in the order of the communicator's calls, as work of the timeline's stream. */
+static enum bp_status submit_in_turn(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                     uint32_t n, uint64_t turn, struct bp_timeline *timeline)
+{
+    uint64_t began = bp_profile_begin();
     enum bp_status status = begin_turn(comm, turn, steps->c.timeout_ns);
 
     if (status == BP_OK) status = submit_run_steps(comm, steps, n);
     end_turn(comm, turn);
+    if (began) submit_profile(timeline, steps, n, began);
     return status;
 }
 
@@ -94,7 +114,7 @@ static enum bp_status submit_inline(struct bp_comm *comm, struct bp_stream *stre
     uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
     enum bp_status status = bp_process_is_stopping()
                                 ? bp_error_stopped()
-                                : submit_in_turn(comm, steps, n, comm->n_submitted++);
+                                : submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
 
     bp_work_end(stream->timeline, number);
     note_writes(steps, n);
@@ -116,9 +136,8 @@ static enum bp_status submit_run_task(struct bp_task *task, struct bp_timeline *
 {
     struct comm_task *t = (struct comm_task *)task;
 
-    (void)timeline;
     t->ran = true;
-    return submit_in_turn(t->comm, t->steps, t->n, t->turn);
+    return submit_in_turn(t->comm, t->steps, t->n, t->turn, timeline);
 }
 
 /* A task that is dropped because its stream failed would leave the other ranks waiting, so the
@@ -217,7 +236,7 @@ static enum bp_status submit_net_staged(struct bp_comm *comm, struct bp_stream *
 {
     enum bp_status status = bp_net_staging_read(comm->shm, stream, steps, n);
 
-    if (status == BP_OK) status = submit_in_turn(comm, steps, n, comm->n_submitted++);
+    if (status == BP_OK) status = submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
     if (status == BP_OK) status = bp_net_staging_write(stream, steps, n);
     bp_net_staging_release(stream->device->core, steps, n);
     if (status == BP_OK) note_writes(steps, n);
@@ -240,7 +259,7 @@ static enum bp_status submit_staged(struct bp_comm *comm, struct bp_stream *stre
     TRY(bp_block_record(stream->device, BP_BLOCK_COPY));
     if (comm->transport->whole_buffers) return submit_net_staged(comm, stream, steps, n);
     TRY(bp_staging_create(stream, steps, n, comm->size, &staging));
-    status = submit_in_turn(comm, steps, n, comm->n_submitted++);
+    status = submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
     bp_staging_destroy(staging, n);
     note_writes(steps, n);
     return status ? status : bp_stream_drain_if_sync(stream);

@@ -5,6 +5,7 @@
 
 #include "../base/generator.h"
 #include "../call/fallback.h"
+#include "../call/profile_launch.h"
 #include "../exec/capture.h"
 
 #include <stdlib.h>
@@ -90,15 +91,28 @@ static void launch_show(const struct bp_schedule *s, uint32_t n, const struct bp
     watch->watcher(watch->ctx, &seen);
 }
 
-/* Launches like launch_one, and calls the watcher after a launch that did not fail. */
+/* Launches like launch_one, and records the launch in a profile. */
+static __attribute__((noinline)) enum bp_status
+launch_profiled(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
+                struct bp_launch *l, struct bp_timeline *timeline)
+{
+    uint64_t began = bp_work_profile_begin(timeline, l->tag);
+    enum bp_status status = launch_one(s, from, l, timeline);
+
+    if (began)
+        bp_profile_launch(timeline, l, from->step->row, s->ir->node[from->node].call.name, began);
+    return status;
+}
+
+/* Launches like launch_profiled, and calls the watcher after a launch that did not fail. */
 static __attribute__((noinline)) enum bp_status
 launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
                struct bp_timeline *timeline, const struct bp_schedule_watch *watch)
 {
     uint64_t began = schedule_now_ns();
-    enum bp_status status = launch_one(s, &s->launch[n], l, timeline);
+    enum bp_status status = launch_profiled(s, &s->launch[n], l, timeline);
 
-    if (status == BP_OK && !timeline->fault)
+    if (status == BP_OK && !timeline->fault && watch->watcher)
         launch_show(s, n, l, schedule_now_ns() - began, watch);
     return status;
 }
@@ -116,6 +130,8 @@ static enum bp_status launch_all_here(const struct bp_schedule *s, struct bp_sch
                                       struct bp_timeline *timeline, uint64_t number,
                                       const struct bp_schedule_watch *watch)
 {
+    bool seen = watch->watcher || bp_profile_is_on();
+
     if (c->fills_arena) memset(c->placed.data, 0xff, s->arena + s->alignment);
     for (uint32_t n = 0; n < s->n_launch; n++) {
         const struct bp_scheduled_launch *from = &s->launch[n];
@@ -126,7 +142,7 @@ static enum bp_status launch_all_here(const struct bp_schedule *s, struct bp_sch
             return launch_cancelled(s, from, timeline);
         l->tag = number;
         if (__builtin_expect(c->fills_arena, 0)) bp_guards_fill(s, c, n);
-        if (__builtin_expect(watch->watcher != NULL, 0))
+        if (__builtin_expect(seen, 0))
             status = launch_watched(s, n, l, timeline, watch);
         else
             status = launch_one(s, from, l, timeline);
@@ -224,7 +240,7 @@ static enum bp_status launch_submit(const struct bp_schedule *s, uint32_t n, str
 
     number = l->tag = bp_work_begin(timeline, from->step->row->info.name);
     if (launch_must_stop(timeline)) status = bp_error_stopped();
-    else if ((status = launch_one(s, from, l, timeline)) != BP_OK)
+    else if ((status = launch_profiled(s, from, l, timeline)) != BP_OK)
         status = launch_explain(s, from, timeline, status);
     bp_work_end(timeline, number);
     return status;

@@ -28,6 +28,10 @@ struct bp_shrinker {
     struct bp_shrinker *next;
 };
 
+/* A bit of bp_device.n_writebacks: a profiler records, so that calls do not take the shortest path.
+ * It is there so that this path makes no check of its own for a profiler. */
+#define BP_DEVICE_PROFILED (UINT32_C(1) << 31)
+
 struct bp_device {
     uint32_t magic;
     _Atomic uint32_t refs; /* references: the app's, and one for each stream, event and prepared
@@ -52,7 +56,8 @@ struct bp_device {
     _Atomic uint64_t peer_copies; /* copies from devices of the same plugin, made by the plugin */
 
     _Atomic uint32_t n_writebacks; /* buffers whose contents an engine keeps or has lost, and
-                                      programs whose engines compare versions: writeback.h */
+                                      programs whose engines compare versions: writeback.h. And
+                                      BP_DEVICE_PROFILED */
     _Atomic bool recording; /* the work of one of the device's streams is being captured */
 
     pthread_mutex_t lock;
@@ -63,6 +68,7 @@ struct bp_device {
     struct bp_deferred **deferred_end; /* NULL: no release was ever deferred */
     _Atomic uint32_t n_deferred;     /* changed under lock */
 
+    struct bp_device_profile *profile; /* profiled.h */
     struct bp_memory_state *memory;
     _Atomic(struct bp_cache *) calls; /* cache of eager calls, shared by the streams */
     struct bp_cache *caches;          /* `calls` and the caches of the streams, under lock */

@@ -3,7 +3,7 @@
  * timeout, so a wait with a deadline calls it on a separate thread, which continues after the
  * deadline. */
 #include "../base/activity.h"
-#include "device.h"
+#include "profiled.h"
 
 #include <stdlib.h>
 
@@ -45,12 +45,14 @@ static enum bp_status sync_call(struct sync_request *s)
     struct bp_device *device = s->device;
     struct bp_plugin_entry *entry = device->entry;
     uint32_t note = bp_wait_activity_begin(device, s->timeline, UINT64_MAX);
+    uint64_t began = bp_profile_begin();
     enum bp_status status;
 
     bp_error_enter();
     status = entry->runtime.synchronize(entry->self, device->index,
                                         s->timeline ? s->timeline->stream : NULL);
     bp_activity_end(note);
+    if (began) bp_device_profile_put(device, s->timeline, BP_RECORD_WAIT, "synchronize", began);
     status = bp_device_leave(device, status, "synchronize");
     if (s->timeline) bp_timeline_fail(s->timeline, status);
     else bp_device_fail(device, status);

@@ -2,7 +2,7 @@
 /* timeline.c: finds out how far a timeline has got, by the fences (plugin events) that are recorded
  * in it and queried. */
 #include "../base/activity.h"
-#include "device.h"
+#include "profiled.h"
 
 #include <stdlib.h>
 
@@ -217,11 +217,13 @@ static enum bp_status fence_wait_event(struct bp_timeline *timeline, uint64_t nu
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
     uint32_t note = bp_wait_activity_begin(device, timeline, number);
+    uint64_t began = bp_profile_begin();
     enum bp_status status;
 
     status = entry->runtime.event_wait(entry->self, device->index, event,
                                        bp_deadline_remaining(until));
     bp_activity_end(note);
+    if (began) bp_device_profile_put(device, timeline, BP_RECORD_WAIT, "wait for an event", began);
     return status;
 }
 

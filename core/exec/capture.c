@@ -7,6 +7,7 @@
 #include "../graph/graph.h"
 #include "../memory/pool.h"
 #include "../call/fallback.h"
+#include "../device/profiled.h"
 
 #include <stdlib.h>
 
@@ -191,17 +192,22 @@ enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
     struct bp_timeline *timeline = r->timeline;
     struct bp_plugin_entry *entry = r->device->entry;
     enum bp_status status;
+    uint64_t began;
     bool noted;
 
     TRY(bp_stream_check(stream));
     TRY(capture_draw(r, stream));
     r->ran = bp_work_begin(timeline, "a program");
     bp_error_enter();
+    began = bp_work_profile_begin(timeline, r->ran);
     status = bp_process_is_stopping() ? bp_error_stopped()
                            : bp_device_leave(r->device,
                                              entry->captures.replay(entry->self, r->device->index,
                                                                   r->recorded, timeline->stream),
                                              "replay");
+    if (began)
+        bp_work_profile_end(timeline, r->ran, began,
+                            &(struct bp_profile_put){.kind = BP_RECORD_REPLAY, .name = "replay"});
     bp_work_end(timeline, r->ran);
     pthread_mutex_lock(&r->device->lock);
     noted = bp_users_add(&r->pending.users, timeline, r->ran);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c: submits copies to the plugin, between a buffer and the host or between two buffers. */
+#include "../device/profiled.h"
 #include "memory.h"
 
 static const char *const name[] = {"copy_in", "copy_out", "copy_within"};
@@ -11,14 +12,21 @@ enum bp_status bp_memory_submit_copy(struct bp_timeline *timeline, enum bp_direc
     struct bp_device *device = timeline->device;
     const struct bp_runtime *r = &device->entry->runtime;
     void *self = device->entry->self, *stream = timeline->stream;
+    uint64_t number = atomic_load_explicit(&timeline->last, memory_order_relaxed), began;
     enum bp_status status;
 
     bp_error_enter();
+    began = bp_work_profile_begin(timeline, number);
     switch (direction) {
     case BP_COPY_IN: status = r->copy_in(self, device->index, stream, copy); break;
     case BP_COPY_OUT: status = r->copy_out(self, device->index, stream, copy); break;
     default: status = r->copy_within(self, device->index, stream, copy); break;
     }
+    if (began)
+        bp_work_profile_end(timeline, number, began,
+                            &(struct bp_profile_put){.kind = BP_RECORD_COPY,
+                                                     .name = name[direction],
+                                                     .bytes = copy->size});
     return bp_device_leave(device, status, name[direction]);
 }
 

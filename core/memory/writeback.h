@@ -50,8 +50,21 @@ void bp_writeback_end_overwrite(struct bp_buffer *buffer, bool written);
  * and the shortest path of calls may be taken. */
 static inline bool bp_device_has_writebacks(const struct bp_device *device)
 {
+    return __builtin_expect((atomic_load_explicit(&device->n_writebacks, memory_order_relaxed) &
+                             ~BP_DEVICE_PROFILED) != 0,
+                            0);
+}
+
+/* Whether calls must not take the shortest path: bp_device_has_writebacks, or a profiler records.
+ * In the second case alone they take the same path, and record themselves. */
+static inline bool bp_device_needs_care(const struct bp_device *device)
+{
     return __builtin_expect(
         atomic_load_explicit(&device->n_writebacks, memory_order_relaxed) != 0, 0);
+}
+static inline bool bp_device_is_only_profiled(const struct bp_device *device)
+{
+    return atomic_load_explicit(&device->n_writebacks, memory_order_relaxed) == BP_DEVICE_PROFILED;
 }
 
 /* To be called before the memory of a buffer is read, or a part of it is written. */

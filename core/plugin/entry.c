@@ -121,6 +121,7 @@ void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
     entry->captures = (struct bp_captures){0};
     entry->ccl = (struct bp_ccl){0};
     entry->engines = (struct bp_engines){0};
+    entry->profilers = (struct bp_profilers){0};
 }
 
 void bp_plugin_destroy_instance(struct bp_plugin_entry *entry)

@@ -47,6 +47,7 @@ struct bp_plugin_entry {
     struct bp_captures captures;
     struct bp_ccl ccl;
     struct bp_engines engines;
+    struct bp_profilers profilers;
     struct bp_kernel *kernel;  /* n_kernel rows, copied by the plugin's stride */
     const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_registered */
     const struct bp_kernel **kernel_best; /* the rows sorted by op (its address), best first */

@@ -371,6 +371,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry, struct bp_plugin
         {BP_STEP_VERSION, bp_table_captures},
         {BP_STEP_VERSION, bp_table_ccl},
         {BP_STEP_VERSION, bp_table_engines},
+        {BP_STEP_VERSION, bp_table_profiler},
         {BP_STEP_VERSION, bp_table_kernels},
         {BP_STEP_VERSION, bp_table_layouts},
         {BP_STEP_VERSION, bp_addon_fits},

@@ -141,6 +141,7 @@ bool bp_table_check(struct bp_load *load);    /* size, ABI and names, before any
 bool bp_table_manifest(struct bp_load *load); /* whether plugin and manifest agree */
 bool bp_table_runtime(struct bp_load *load);
 bool bp_table_captures(struct bp_load *load);
+bool bp_table_profiler(struct bp_load *load);
 bool bp_table_ccl(struct bp_load *load);
 bool bp_table_engines(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);

@@ -274,6 +274,32 @@ bool bp_table_captures(struct bp_load *load)
                      "capture_begin, got NULL; write both or neither");
 }
 
+bool bp_table_profiler(struct bp_load *load)
+{
+    static const struct callback required[] = {
+        CALLBACK(bp_profilers, start), CALLBACK(bp_profilers, stop),
+    };
+    static const struct callback ranges[] = {
+        CALLBACK(bp_profilers, range_begin), CALLBACK(bp_profilers, range_end),
+    };
+    struct bp_plugin_entry *entry = load->entry;
+    const char *missing;
+
+    if (!entry->plugin.profiler) return true;
+    if (!copy_table(load, "bp_profilers", entry->plugin.profiler, END(bp_profilers, stop),
+                    &entry->profilers, sizeof entry->profilers))
+        return false;
+    entry->plugin.profiler = &entry->profilers;
+    if (!entry->profilers.kind) entry->profilers.n_kind = 0;
+    missing = find_callback(&entry->profilers, required, sizeof required / sizeof *required, false);
+    if (!missing)
+        return check_group(load, &entry->profilers, ranges, sizeof ranges / sizeof *ranges);
+    return bp_broken(&load->why, table_library(load),
+                     "a required callback of the profiler is missing: expected %s, got NULL; write "
+                     "it, or leave profiler out",
+                     missing);
+}
+
 /* Checks the ids of a size that the plugin defines. */
 static bool check_ids(struct bp_load *load, const struct bp_ccl *ccl)
 {

@@ -3,6 +3,7 @@
 #include "../memory/memory.h"
 #include "../call/cache.h"
 #include "../call/fallback.h"
+#include "../device/profiled.h"
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ static void device_destroy(struct bp_device *device)
         bp_process_abandon(device);
         return;
     }
+    bp_device_profile_finish(device);
     bp_cache_destroy(atomic_load(&device->calls));
     bp_fallback_finish(device);
     bp_deferred_finish(device);

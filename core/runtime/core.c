@@ -6,6 +6,7 @@
 #include "../plugin/entry.h"
 #include "../base/generator.h"
 #include "../base/number.h"
+#include "../profile/profile.h"
 #include "../ccl/ccl_settings.h"
 #include "../compile/engine_call.h"
 #include "runtime.h"
@@ -252,6 +253,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     if (options) status = core_set_options(core, options);
     bp_core_read_log_level(core);
     bp_core_check_variables(core);
+    bp_profile_read_environment(core);
     if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");

@@ -3,6 +3,7 @@
 #include "../base/activity.h"
 #include "../memory/memory.h"
 #include "../call/cache.h"
+#include "../device/profiled.h"
 #include "../tensor/tensor.h"
 #include "runtime.h"
 
@@ -121,6 +122,7 @@ static enum bp_status device_open(struct bp_plugin_entry *entry, uint32_t index,
 
     if (status == BP_OK) status = bp_timeline_create_host(device);
     if (status == BP_OK) status = bp_memory_init(device);
+    if (status == BP_OK) status = bp_device_profile_init(device);
     if (status == BP_OK) bp_cache_open(device);
     if (status == BP_OK) {
         pthread_mutex_lock(&core->lock);
@@ -131,10 +133,12 @@ static enum bp_status device_open(struct bp_plugin_entry *entry, uint32_t index,
             bp_core_retain(core);
         }
         pthread_mutex_unlock(&core->lock);
+        if (!found) bp_device_profile_open(device);
         *out = found ? found : device;
         if (!found) return BP_OK;
     }
     if (device) {
+        bp_device_profile_finish(device);
         bp_memory_finish(device);
         bp_timelines_finish(device);
         pthread_mutex_destroy(&device->lock);

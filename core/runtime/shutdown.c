@@ -2,6 +2,7 @@
 /* shutdown.c: implements the end of the process (bp_shutdown and exit), and resets the state of a
  * forked child. */
 #include "../base/activity.h"
+#include "../profile/profile.h"
 #include "runtime.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ static void shutdown_after_fork(void)
 {
     bp_process_after_fork();
     bp_activity_after_fork();
+    bp_profile_after_fork();
     bp_queue_after_fork();
     bp_library_after_fork();
     bp_manifest_after_fork();
@@ -182,6 +184,7 @@ static void shutdown_at_exit(void)
     visit_devices((struct visit){wake_device, NULL, true});
     until = bp_deadline_after(EXIT_SECONDS * UINT64_C(1000000000));
     shutdown_wait_host(&until, what, sizeof what);
+    bp_profile_finish_at_exit();
 }
 
 static void shutdown_prepare(void)

@@ -3,6 +3,7 @@
  * host. A stream of the source device (the reader) makes the copy after all earlier work of that
  * device; all later work of the device runs after the copy. For an app it is as if the call had
  * waited. */
+#include "../device/profiled.h"
 #include "tensor.h"
 
 static bool peer_has_streams(const struct bp_timeline *t)
@@ -90,11 +91,17 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
                                 const struct bp_move *move)
 {
     enum bp_status status;
-    uint64_t number;
+    uint64_t number, began;
 
     TRY(peer_order_after_all(reader, stream->timeline));
     number = bp_work_begin(reader, "copy_peer");
+    began = bp_work_profile_begin(reader, number);
     status = bp_process_is_stopping() ? bp_error_stopped() : peer_submit(reader, dst, src, move);
+    if (began)
+        bp_work_profile_end(reader, number, began,
+                            &(struct bp_profile_put){.kind = BP_RECORD_COPY,
+                                                     .name = "copy_peer",
+                                                     .bytes = (uint64_t)src->view.count * (bp_dtype_bits(src->view.dtype) / 8)});
     bp_buffer_record_use(src->buffer, reader, number);
     bp_work_end(reader, number);
     if (status == BP_ERR_UNSUPPORTED) return status;

@@ -21,6 +21,7 @@ import sys
 # From the lowest to the highest. A file belongs to the first pattern that it fits.
 ROOMS = [
     ("base", ["core/base/*"]),
+    ("profile", ["core/profile/*"]),
     ("schema", ["core/schema/*"]),
     ("plugin", ["core/plugin/*"]),
     ("device", ["core/device/*"]),

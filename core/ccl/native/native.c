@@ -2,6 +2,7 @@
 /* native.c: runs the collective calls of devices whose plugin has a collectives library. Each call
  * is logged in shared memory, where mismatches between ranks are found, and submitted to the
  * stream. */
+#include "../../device/profiled.h"
 #include "native.h"
 
 #include <stdio.h>
@@ -448,7 +449,15 @@ static enum bp_status native_launch(struct bp_native *native, struct bp_stream *
     }
     number = work->number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
     status = bp_watchdog_push(native, work);
-    if (status == BP_OK) status = launch_locked(native, stream, steps, n);
+    if (status == BP_OK) {
+        uint64_t began = bp_work_profile_begin(timeline, number);
+        status = launch_locked(native, stream, steps, n);
+        if (began)
+            bp_work_profile_end(timeline, number, began,
+                                &(struct bp_profile_put){.kind = BP_RECORD_COLLECTIVE,
+                                                         .name = bp_comm_steps_name(steps, n),
+                                                         .bytes = bp_comm_steps_bytes(steps, n)});
+    }
     if (status == BP_ERR_UNSUPPORTED) {
         bp_watchdog_confirm(native, number, false);
         bp_work_cancel(timeline, number);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profiled.c: records the work of a device in profiles, and takes the plugin's own records: their
+ * streams become numbers, and their clock is read beside the host's. */
+#include "profiled.h"
+
+#include <stdlib.h>
+
+enum {
+    BATCH = 64,   /* records that are passed on at once */
+    READINGS = 9, /* of a clock, of which the quickest is used */
+};
+
+struct bp_device_profile {
+    struct bp_profile_source source; /* first */
+    struct bp_device *device;
+    bool takes;                      /* the plugin makes records. Changed by source functions */
+    _Atomic bool open;               /* records are taken */
+    struct bp_record_sink sink;
+    struct bp_range_listener listener;
+};
+
+static const struct bp_profilers *device_profilers(const struct bp_device *device)
+{
+    return &device->entry->profilers;
+}
+
+/* ---- work ---- */
+
+uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
+{
+    struct bp_device *device = timeline->device;
+    const struct bp_device_profile *profile = device->profile;
+
+    if (profile && atomic_load_explicit(&profile->open, memory_order_relaxed) &&
+        device_profilers(device)->tag)
+        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, number);
+    return bp_profile_now();
+}
+
+void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t began,
+                         struct bp_profile_put *event)
+{
+    struct bp_device *device = timeline->device;
+    const struct bp_device_profile *profile = device->profile;
+
+    event->begin = began;
+    event->end = bp_profile_now();
+    event->tag = number;
+    event->device = device->name;
+    event->stream = timeline->id;
+    if (timeline->is_inline || timeline->queue) event->flags = BP_PROFILE_ON_DEVICE;
+    else event->kind = BP_PROFILE_SUBMIT;
+    if (profile && atomic_load_explicit(&profile->open, memory_order_relaxed) &&
+        device_profilers(device)->tag)
+        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, 0);
+    bp_profile_put(event);
+}
+
+void bp_device_profile_put(struct bp_device *device, const struct bp_timeline *timeline,
+                           uint16_t kind, const char *name, uint64_t began)
+{
+    bp_profile_put(&(struct bp_profile_put){.begin = began,
+                                            .end = bp_profile_now(),
+                                            .name = name,
+                                            .device = device->name,
+                                            .stream = timeline ? timeline->id : 0,
+                                            .kind = kind});
+}
+
+/* ---- records of the plugin ---- */
+
+static uint32_t stream_number(struct bp_device *device, const void *stream)
+{
+    struct bp_timeline *t = atomic_load(&device->timelines);
+
+    while (t && t->stream != stream) t = t->next;
+    return t && stream ? t->id : 0;
+}
+
+static const char *own_kind(const struct bp_profilers *profilers, uint32_t kind)
+{
+    uint32_t own = kind - BP_RECORD_OWN;
+
+    return kind >= BP_RECORD_OWN && own < profilers->n_kind ? profilers->kind[own] : NULL;
+}
+
+static void record_convert(struct bp_device *device, const struct bp_record *from,
+                           struct bp_profile_put *to)
+{
+    const struct bp_profilers *profilers = device_profilers(device);
+
+    *to = (struct bp_profile_put){
+        .begin = from->begin_ns,
+        .end = from->end_ns,
+        .tag = from->tag,
+        .bytes = from->bytes,
+        .kernel = from->name,
+        .name = own_kind(profilers, from->kind),
+        .device = device->name,
+        .stream = stream_number(device, from->stream),
+        .queue = from->queue,
+        .kind = (uint16_t)(from->kind >= BP_RECORD_KERNEL && from->kind <= BP_RECORD_OTHER
+                               ? from->kind
+                               : BP_RECORD_OTHER),
+        .flags = BP_PROFILE_ON_DEVICE | (profilers->clock ? BP_PROFILE_RAW_CLOCK : 0),
+    };
+}
+
+static void sink_put(void *ctx, const struct bp_record *first, size_t count, size_t stride)
+{
+    struct bp_device_profile *profile = ctx;
+    struct bp_profile_put batch[BATCH];
+    size_t n = 0;
+
+    if (!first || stride < sizeof(uint64_t)) return;
+    if (!atomic_load(&profile->open)) {
+        bp_profile_count_late(count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct bp_record record = {0};
+        memcpy(&record, (const char *)first + i * stride,
+               stride < sizeof record ? stride : sizeof record);
+        record_convert(profile->device, &record, &batch[n++]);
+        if (n < BATCH && i + 1 < count) continue;
+        bp_profile_put_records(batch, n);
+        n = 0;
+    }
+}
+
+/* Records what the plugin's clock says at a time of the host's clock. Of several readings the one
+ * counts during which the host's clock has moved least. */
+static void clock_read(struct bp_device *device)
+{
+    const struct bp_profilers *profilers = device_profilers(device);
+    struct bp_profile_put put = {.device = device->name, .kind = BP_PROFILE_KIND_CLOCK};
+    uint64_t least = UINT64_MAX, there = 0;
+
+    if (!profilers->clock) return;
+    for (int i = 0; i < READINGS; i++) {
+        uint64_t before = bp_profile_now(), after;
+        if (profilers->clock(device->entry->self, device->index, &there)) return;
+        after = bp_profile_now();
+        if (after - before >= least) continue;
+        least = after - before;
+        put.begin = before + least / 2;
+        put.end = there;
+    }
+    bp_profile_put_records(&put, 1);
+}
+
+/* ---- start and stop, by the recorder ---- */
+
+static void source_start(struct bp_profile_source *source, uint32_t flags)
+{
+    struct bp_device_profile *profile = (struct bp_device_profile *)source;
+    struct bp_device *device = profile->device;
+    const struct bp_profilers *profilers = device_profilers(device);
+
+    (void)flags;
+    atomic_fetch_or(&device->n_writebacks, BP_DEVICE_PROFILED);
+    if (!profilers->start || bp_device_is_lost(device)) return;
+    atomic_store(&profile->open, true);
+    bp_error_enter();
+    profile->takes = profilers->start(device->entry->self, device->index, &profile->sink) == BP_OK;
+    if (profile->takes) {
+        clock_read(device);
+        return;
+    }
+    atomic_store(&profile->open, false);
+    bp_core_log(device->core, BP_LOG_WARN,
+                "%s: a profile has no times of the device, only those of the host: %s",
+                device->name, bp_error_message());
+}
+
+static void source_stop(struct bp_profile_source *source)
+{
+    struct bp_device_profile *profile = (struct bp_device_profile *)source;
+    struct bp_device *device = profile->device;
+
+    atomic_fetch_and(&device->n_writebacks, ~BP_DEVICE_PROFILED);
+    if (!profile->takes) return;
+    bp_error_enter();
+    if (!bp_device_is_lost(device)) clock_read(device);
+    device_profilers(device)->stop(device->entry->self, device->index);
+    atomic_store(&profile->open, false);
+    profile->takes = false;
+}
+
+enum bp_status bp_device_profile_init(struct bp_device *device)
+{
+    const struct bp_profilers *profilers = device_profilers(device);
+    struct bp_device_profile *profile = calloc(1, sizeof *profile);
+
+    if (!profile) return bp_error(BP_ERR_MEMORY, "no memory for a device");
+    profile->device = device;
+    profile->source.start = source_start;
+    profile->source.stop = source_stop;
+    profile->sink = (struct bp_record_sink){sizeof profile->sink, profile, sink_put};
+    profile->listener = (struct bp_range_listener){NULL, device->entry->self,
+                                                   profilers->range_begin, profilers->range_end};
+    device->profile = profile;
+    return BP_OK;
+}
+
+void bp_device_profile_open(struct bp_device *device)
+{
+    struct bp_device_profile *profile = device->profile;
+
+    if (profile->listener.begin && !device->index) bp_range_add_listener(&profile->listener);
+    bp_profile_add_source(&profile->source);
+}
+
+void bp_device_profile_finish(struct bp_device *device)
+{
+    struct bp_device_profile *profile = device->profile;
+
+    if (!profile) return;
+    bp_profile_remove_source(&profile->source);
+    bp_range_remove_listener(&profile->listener);
+    device->profile = NULL;
+    free(profile);
+}
