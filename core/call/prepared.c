@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prepared.c: creates prepared calls: types, steps, plans, and the choice of the fast path. */
+#include "../device/profiled.h"
 #include "prepared.h"
 
 #include "../base/generator.h"
@@ -299,6 +300,7 @@ enum bp_status bp_prepared_make_empty(const struct bp_invocation *inv,
 
 enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared)
 {
+    uint64_t began = bp_profile_begin();
     struct bp_prepared *p = make_empty(inv);
     enum bp_status status;
 
@@ -316,6 +318,8 @@ enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **
     inv->attrs = NULL;
     prepared_set_fast(p);
     *out_prepared = p;
+    if (began)
+        bp_device_profile_put(p->device, NULL, BP_PROFILE_COMPILE, p->row->info.name, began);
     return BP_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: runs eager calls: a call with a known signature is found in the stream's table and
  * launched; any other call is checked and prepared first. */
+#include "../device/profiled.h"
 #include "../graph/graph.h"
 #include "cache.h"
 
@@ -420,6 +421,19 @@ static enum bp_status call_refuse_scope(const struct bp_scope *scope)
                     "else");
 }
 
+/* Runs a call on its stream, and records it in a profile. */
+static enum bp_status call_on_stream(const struct request *r)
+{
+    uint64_t began = bp_profile_begin();
+    enum bp_status status =
+        r->stream->watcher && !r->stream->watched ? call_watched(r) : call_execute(r);
+
+    if (began)
+        bp_device_profile_put(r->stream->device, r->stream->timeline, BP_PROFILE_CALL,
+                              r->row->info.name, began);
+    return status;
+}
+
 /* Runs the call on a stream, or records it in a graph, depending on the scope. */
 static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opdef *row,
                                     const struct bp_call *call, const uint8_t *want, size_t n_want,
@@ -428,7 +442,7 @@ static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opde
     if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
         struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result,
                             false};
-        return r.stream->watcher && !r.stream->watched ? call_watched(&r) : call_execute(&r);
+        return call_on_stream(&r);
     }
     if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return call_refuse_scope(scope);
     if (given)

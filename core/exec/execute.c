@@ -2,6 +2,7 @@
 /* execute.c: runs a graph node by node. The tensor of a value is released when the last node that
  * reads it has been submitted to the stream. */
 #include "../call/prepared.h"
+#include "../device/profiled.h"
 #include "../graph/graph.h"
 
 #include <backplane/ops.h>
@@ -250,9 +251,16 @@ enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
                             struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                             size_t n_out)
 {
+    enum bp_status status;
+    uint64_t began;
+
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(bp_graph_check("bp_graph_run", graph, in, n_in, out, n_out));
     if (bp_stream_is_cancelled(stream)) return bp_stream_check_calls(stream);
-    return bp_graph_execute(graph, stream, in, out);
+    began = bp_profile_begin();
+    status = bp_graph_execute(graph, stream, in, out);
+    if (began)
+        bp_device_profile_put(stream->device, stream->timeline, BP_PROFILE_RUN, "graph", began);
+    return status;
 }

@@ -6,6 +6,7 @@
 #include "program.h"
 
 #include "../compile/engine.h"
+#include "../device/profiled.h"
 #include "capture.h"
 
 #include <backplane/ops.h>
@@ -514,22 +515,14 @@ static enum bp_status program_run_nodes(struct bp_program *p, struct bp_stream *
     return status;
 }
 
-enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
-                              struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
-                              size_t n_out)
+/* Runs by one of the ways, after all arguments were checked. */
+static enum bp_status program_run_checked(struct bp_program *p, struct bp_stream *stream,
+                                          struct bp_tensor *const *in, struct bp_tensor **out)
 {
-    struct program_way way;
+    struct program_way way = program_way(p, stream, in, out);
     bool began = false;
     enum bp_status status;
 
-    if (!bp_program_is(p)) return bp_not_a("program");
-    if (!bp_stream_is(stream)) return bp_not_a("stream");
-    if (stream->device != p->device)
-        return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
-                        stream->device->name, bp_device_qualifier(stream->device, p->device),
-                        p->device->name);
-    TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
-    way = program_way(p, stream, in, out);
     /* A watcher may call functions that lock the program, and watched runs are not recorded. */
     if (way.schedule && (way.watch.watcher || !may_record(stream))) {
         status = program_run_compiled(p, &way, stream, in, out, &began);
@@ -541,5 +534,26 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
     status = program_run(p, &way, stream, in, out);
     p->runs += status == BP_OK;
     pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
+                              struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
+                              size_t n_out)
+{
+    enum bp_status status;
+    uint64_t began;
+
+    if (!bp_program_is(p)) return bp_not_a("program");
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    if (stream->device != p->device)
+        return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
+                        stream->device->name, bp_device_qualifier(stream->device, p->device),
+                        p->device->name);
+    TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
+    began = bp_profile_begin();
+    status = program_run_checked(p, stream, in, out);
+    if (began)
+        bp_device_profile_put(p->device, stream->timeline, BP_PROFILE_RUN, "program", began);
     return status;
 }

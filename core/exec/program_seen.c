@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* program_seen.c: compiles programs, and describes what the compiler did with them: passes,
  * launches, memory. */
+#include "../device/profiled.h"
 #include "program.h"
 
 #include "../compile/engine.h"
@@ -69,6 +70,7 @@ void bp_program_make_schedule(struct bp_program *p)
 enum bp_status bp_program_compile(struct bp_program *p)
 {
     enum bp_status status = BP_OK;
+    uint64_t began = bp_profile_begin();
 
     if (!bp_program_is(p)) return bp_not_a("program");
     pthread_mutex_lock(&p->lock);
@@ -76,6 +78,7 @@ enum bp_status bp_program_compile(struct bp_program *p)
     bp_program_make_schedule(p);
     if (!p->schedule) status = bp_error(p->failure, "%s", p->uncompiled);
     pthread_mutex_unlock(&p->lock);
+    if (began) bp_device_profile_put(p->device, NULL, BP_PROFILE_COMPILE, "program", began);
     return status;
 }
 

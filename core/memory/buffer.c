@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c: allocates, shares and frees buffers, records their users, and initializes and frees the
  * memory of a device. */
+#include "../device/profiled.h"
 #include "writeback.h"
 #include "pool.h"
 
@@ -44,6 +45,7 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
 {
     struct bp_buffer *buffer = NULL;
     struct bp_pool *pool = NULL;
+    uint64_t began = bp_profile_wants(BP_PROFILER_MEMORY) ? bp_profile_now() : 0;
 
     if (__builtin_expect(bp_device_is_lost(device), 0)) return bp_device_check_lost(device);
     if (space) owner = device->host;
@@ -55,6 +57,8 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
     }
     if (!buffer) TRY(buffer_create_slow(device, owner, space, size, &buffer));
     *out_buffer = buffer;
+    if (__builtin_expect(began != 0, 0))
+        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, began);
     return BP_OK;
 }
 
@@ -108,6 +112,8 @@ void bp_buffer_release(struct bp_buffer *buffer)
         buffer_release_imported(buffer);
         return;
     }
+    if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
+        bp_memory_profile(buffer->device, BP_PROFILE_FREE, buffer->size, bp_profile_now());
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);

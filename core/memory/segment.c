@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.c: allocates segments from the plugin, and lends blocks of the host's pool to other pools
  * as spans. */
+#include "../device/profiled.h"
 #include "pool.h"
 
 #include "poison.h"
@@ -108,6 +109,7 @@ static enum bp_status segment_allocate(struct bp_pool *common, struct bp_span *s
 {
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
+    uint64_t began = bp_profile_begin();
     enum bp_status status;
 
     TRY(segment_reserve(device, span->raw_size));
@@ -119,6 +121,7 @@ static enum bp_status segment_allocate(struct bp_pool *common, struct bp_span *s
                              "memory_allocate");
     if (status == BP_OK) status = segment_check(device, common->space, &span->raw);
     if (status) segment_unreserve(device, span->raw_size, false);
+    if (began) bp_memory_profile(device, BP_PROFILE_SEGMENT, span->raw_size, began);
     return status;
 }
 
@@ -127,10 +130,13 @@ static void segment_deallocate(struct bp_pool *common, struct bp_span *span)
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
 
+    uint64_t began = bp_profile_begin();
+
     bp_segment_report_release(device, span);
     if (common->poison) bp_unpoison(span->memory.data, span->size);
     entry->runtime.memory_free(entry->self, device->index, common->space, &span->raw);
     segment_unreserve(device, span->raw_size, true);
+    if (began) bp_memory_profile(device, BP_PROFILE_SEGMENT, 0, began);
     free(span);
 }
 

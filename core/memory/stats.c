@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c: computes the memory statistics of a device. The values of one pool are of one moment and
  * consistent; the sums over pools are consistent too, and never exceed the reserved memory. */
+#include "../device/profiled.h"
 #include "pool.h"
 
 /* All memory of a capture counts as allocated, because no other work can use it. */
@@ -151,4 +152,21 @@ enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct b
     if (index >= s.n)
         return bp_error(BP_ERR_INVALID, "bp_device_pool: there is no pool %u, only %u", index, s.n);
     return bp_info_fill(out, &stats, sizeof stats);
+}
+
+void bp_memory_profile(struct bp_device *device, uint16_t kind, uint64_t bytes, uint64_t began)
+{
+    struct bp_memory_stats stats = {.size = sizeof stats};
+
+    if (kind != BP_PROFILE_SEGMENT) bp_device_memory(device, &stats);
+    if (kind == BP_PROFILE_FREE) stats.allocated -= bytes;
+    bp_profile_put(&(struct bp_profile_put){.begin = began,
+                                            .end = bp_profile_now(),
+                                            .tag = kind == BP_PROFILE_SEGMENT ? 0 : stats.allocated,
+                                            .bytes = bytes,
+                                            .name = kind == BP_PROFILE_ALLOCATE ? "allocate"
+                                                    : kind == BP_PROFILE_FREE   ? "free"
+                                                                                : "segment",
+                                            .device = device->name,
+                                            .kind = kind});
 }
