@@ -61,6 +61,7 @@ enum bp_magic {
     BP_MAGIC_COMM = 0x4250430d,
     BP_MAGIC_TEMPLATE = 0x4250430e,
     BP_MAGIC_PROFILER = 0x4250430f,
+    BP_MAGIC_PROFILE = 0x42504311,
 };
 
 /* The size of the smallest handle in bytes. The magic word of every kind is within this size, so
