@@ -26,14 +26,20 @@ static const struct bp_profilers *device_profilers(const struct bp_device *devic
 
 /* ---- work ---- */
 
-uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
+/* Tells the plugin the tag of the work that this thread submits from now on. */
+static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 {
     struct bp_device *device = timeline->device;
     const struct bp_device_profile *profile = device->profile;
 
     if (profile && atomic_load_explicit(&profile->open, memory_order_relaxed) &&
         device_profilers(device)->tag)
-        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, number);
+        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, tag);
+}
+
+uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
+{
+    if (!timeline->is_inline) work_tag(timeline, number);
     return bp_profile_now();
 }
 
@@ -41,7 +47,6 @@ void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t
                          struct bp_profile_put *event)
 {
     struct bp_device *device = timeline->device;
-    const struct bp_device_profile *profile = device->profile;
 
     event->begin = began;
     event->end = bp_profile_now();
@@ -50,9 +55,7 @@ void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t
     event->stream = timeline->id;
     if (timeline->is_inline || timeline->queue) event->flags = BP_PROFILE_ON_DEVICE;
     else event->kind = BP_PROFILE_SUBMIT;
-    if (profile && atomic_load_explicit(&profile->open, memory_order_relaxed) &&
-        device_profilers(device)->tag)
-        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, 0);
+    if (!timeline->is_inline) work_tag(timeline, 0);
     bp_profile_put(event);
 }
 
@@ -94,8 +97,8 @@ static void record_convert(struct bp_device *device, const struct bp_record *fro
         .end = from->end_ns,
         .tag = from->tag,
         .bytes = from->bytes,
-        .kernel = from->name,
-        .name = own_kind(profilers, from->kind),
+        .kernel_text = from->name,
+        .text = own_kind(profilers, from->kind),
         .device = device->name,
         .stream = stream_number(device, from->stream),
         .queue = from->queue,

@@ -57,10 +57,14 @@ static int file_extend(int fd, uint64_t from, uint64_t bytes)
 
 static void *file_map(int fd, uint64_t from, uint64_t bytes)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                     (off_t)from);
 
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED) return NULL;
+#ifdef MADV_POPULATE_WRITE
+    madvise(at, bytes, MADV_POPULATE_WRITE); /* so that no write of a record is a page fault */
+#endif
+    return at;
 }
 
 enum bp_status bp_profile_file_create(struct bp_profile_file *file, const char *path,

@@ -41,7 +41,11 @@ static inline uint64_t bp_profile_begin(void)
 struct bp_profile_put {
     uint64_t begin, end; /* by CLOCK_MONOTONIC; with BP_PROFILE_RAW_CLOCK, by the plugin's */
     uint64_t tag, bytes;
-    const char *name, *kernel, *node, *shapes, *device;
+    const char *name, *kernel, *device; /* not changed while the recording's sources stay the same:
+                                           literals, texts of plugins, the device's name */
+    const char *node, *shapes;
+    const char *text;        /* a name that may change; then name is NULL */
+    const char *kernel_text; /* a kernel's name that may change; then kernel is NULL */
     uint32_t stream, queue;
     uint16_t kind, flags; /* enum bp_profile_record_flags */
 };
@@ -128,6 +132,9 @@ const struct bp_profile_text *bp_profile_names_find(struct bp_profile_names *nam
                                                     const char *text);
 void bp_profile_names_finish(struct bp_profile_names *names);
 
+/* The number of sources that were ever removed: texts of plugins may be others afterwards. */
+extern _Atomic uint64_t bp_profile_removed __attribute__((visibility("hidden")));
+
 /* A recording, the part of a profiler that writers use. */
 struct bp_profile_recording {
     uint64_t serial; /* of the process: 1, 2, ... */
@@ -144,10 +151,12 @@ struct bp_profile_writer {
     _Atomic uint32_t busy;
     uint32_t thread;
     uint64_t serial; /* of the recording that chunk and cache belong to */
+    uint64_t removed; /* sources that were removed when the cache was emptied last */
     struct bp_profile_chunk *chunk;
-    struct {
+    struct bp_profile_seen {
         const char *at; /* where a text was seen; it may be another one now */
         const struct bp_profile_text *text;
+        uint32_t number; /* of the text */
     } cache[BP_PROFILE_CACHED];
 };
 

@@ -104,7 +104,7 @@ void bp_range_end(void)
     if (--r->depth >= DEPTH || !r->at[r->depth].began || !bp_profile_is_on()) return;
     bp_profile_put(&(struct bp_profile_put){.begin = r->at[r->depth].began,
                                             .end = bp_profile_now(),
-                                            .name = r->at[r->depth].name,
+                                            .text = r->at[r->depth].name,
                                             .kind = BP_PROFILE_RANGE});
 }
 
@@ -114,5 +114,5 @@ void bp_mark(const char *name)
 
     if (now)
         bp_profile_put(&(struct bp_profile_put){
-            .begin = now, .end = now, .name = name, .kind = BP_PROFILE_MARK});
+            .begin = now, .end = now, .text = name, .kind = BP_PROFILE_MARK});
 }

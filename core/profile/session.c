@@ -68,6 +68,7 @@ void bp_profile_remove_source(struct bp_profile_source *source)
     for (at = &sources; *at && *at != source; at = &(*at)->next) continue;
     if (*at) *at = source->next;
     if (source->started) source_switch(source, false);
+    atomic_fetch_add(&bp_profile_removed, 1);
     pthread_mutex_unlock(&lock);
 }
 

@@ -17,6 +17,7 @@ enum { RECORDS = (BP_PROFILE_CHUNK - sizeof(struct bp_profile_chunk)) /
 _Static_assert(sizeof(struct bp_profile_record) == 64, "a record fills a line of the cache");
 
 _Atomic uint32_t bp_profile_state;
+_Atomic uint64_t bp_profile_removed;
 
 static _Atomic(struct bp_profile_recording *) recording;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writers */
@@ -62,22 +63,49 @@ static struct bp_profile_writer *writer_create(void)
     return own = w;
 }
 
+static inline struct bp_profile_seen *writer_seen(struct bp_profile_writer *w, const char *text)
+{
+    return &w->cache[(uint64_t)(uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 55];
+}
+
+static __attribute__((noinline)) uint32_t writer_find_name(struct bp_profile_writer *w,
+                                                           struct bp_profile_recording *r,
+                                                           const char *text)
+{
+    const struct bp_profile_text *known = NULL;
+
+    if (text && *text) known = bp_profile_names_find(&r->names, &r->file, text);
+    if (!known) return 0;
+    *writer_seen(w, text) = (struct bp_profile_seen){text, known, known->number};
+    return known->number;
+}
+
+/* Returns the number of a text that has not changed since it was seen. */
+static inline uint32_t writer_name(struct bp_profile_writer *w, struct bp_profile_recording *r,
+                                   const char *text)
+{
+    const struct bp_profile_seen *seen = writer_seen(w, text);
+
+    if (!text) return 0;
+    return __builtin_expect(seen->at == text, 1) ? seen->number : writer_find_name(w, r, text);
+}
+
 /* Returns the number of a text. The text at an address is compared, because the memory may hold
  * another one than before. */
-static uint32_t writer_name(struct bp_profile_writer *w, struct bp_profile_recording *r,
-                            const char *text)
+static inline uint32_t writer_text(struct bp_profile_writer *w, struct bp_profile_recording *r,
+                                   const char *text)
 {
-    uint64_t at = (uint64_t)(uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 55;
-    const struct bp_profile_text *known;
+    const struct bp_profile_seen *seen = writer_seen(w, text);
 
-    if (!text || !*text) return 0;
-    known = w->cache[at].text;
-    if (w->cache[at].at == text && known && !strcmp(known->text, text)) return known->number;
-    known = bp_profile_names_find(&r->names, &r->file, text);
-    if (!known) return 0;
-    w->cache[at].at = text;
-    w->cache[at].text = known;
-    return known->number;
+    if (!text) return 0;
+    if (seen->at == text && !strcmp(seen->text->text, text)) return seen->number;
+    return writer_find_name(w, r, text);
+}
+
+static void writer_empty(struct bp_profile_writer *w, uint64_t removed)
+{
+    memset(w->cache, 0, sizeof w->cache);
+    w->removed = removed;
 }
 
 /* Takes a chunk at the beginning of a recording, and when the last one is full. */
@@ -87,12 +115,12 @@ writer_take_chunk(struct bp_profile_writer *w, struct bp_profile_recording *r)
     char name[32] = "";
     uint32_t number = 0;
 
-    if (w->serial != r->serial) memset(w->cache, 0, sizeof w->cache);
+    if (w->serial != r->serial) writer_empty(w, w->removed);
     w->serial = r->serial;
     bp_profile_chunk_release(w->chunk);
     w->chunk = NULL;
     if (w->thread && !pthread_getname_np(pthread_self(), name, sizeof name))
-        number = writer_name(w, r, name);
+        number = writer_text(w, r, name);
     return w->chunk = bp_profile_file_chunk(&r->file, BP_PROFILE_CHUNK_RECORDS, w->thread, number);
 }
 
@@ -101,6 +129,7 @@ static inline void writer_put(struct bp_profile_writer *w, struct bp_profile_rec
                               const struct bp_profile_put *e)
 {
     bool raw = e->flags & BP_PROFILE_RAW_CLOCK;
+    uint64_t removed = atomic_load_explicit(&bp_profile_removed, memory_order_relaxed);
     struct bp_profile_chunk *chunk = w->chunk;
     struct bp_profile_record *record;
     uint32_t used = 0;
@@ -120,10 +149,12 @@ static inline void writer_put(struct bp_profile_writer *w, struct bp_profile_rec
     record->end = raw || e->kind == BP_PROFILE_KIND_CLOCK ? e->end : e->end - r->start_ns;
     record->tag = e->tag;
     record->bytes = e->bytes;
-    record->name = writer_name(w, r, e->name);
-    record->kernel = writer_name(w, r, e->kernel);
-    record->node = writer_name(w, r, e->node);
-    record->shapes = writer_name(w, r, e->shapes);
+    if (__builtin_expect(w->removed != removed, 0)) writer_empty(w, removed);
+    record->name = e->text ? writer_text(w, r, e->text) : writer_name(w, r, e->name);
+    record->kernel = e->kernel_text ? writer_text(w, r, e->kernel_text)
+                                    : writer_name(w, r, e->kernel);
+    record->node = writer_text(w, r, e->node);
+    record->shapes = writer_text(w, r, e->shapes);
     record->device = writer_name(w, r, e->device);
     record->stream = e->stream;
     record->kind = e->kind;
