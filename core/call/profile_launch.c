@@ -8,6 +8,12 @@
 
 enum { TEXT = 1024 };
 
+static const uint8_t dtype_bits[64] = {
+#define X(NAME, name, number, bits, class) [number] = bits,
+    BP_DTYPES(X)
+#undef X
+};
+
 /* Appends formatted text that still fits. */
 __attribute__((format(printf, 3, 4))) static void
 text_add(char *text, size_t *used, const char *format, ...)
@@ -43,7 +49,7 @@ static uint64_t view_bytes(const struct bp_view *const *view, uint32_t n)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if (view[i]) bytes += ((uint64_t)view[i]->count * bp_dtype_bits(view[i]->dtype) + 7) / 8;
+        if (view[i]) bytes += ((uint64_t)view[i]->count * dtype_bits[view[i]->dtype & 63] + 7) / 8;
     return bytes;
 }
 
