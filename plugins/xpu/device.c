@@ -236,10 +236,12 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     xpu_programs_init(d);
     pthread_mutex_init(&d->fused_lock, NULL);
     pthread_mutex_init(&d->kept_lock, NULL);
+    xpu_profile_init(d);
     status = xpu_stream_create(self, d->number, &common);
     if (status) {
         xpu_fused_finish(d);
         xpu_programs_finish(d);
+        xpu_profile_finish(d);
         pthread_mutex_destroy(&d->streams.lock);
         self->call->clReleaseContext(d->context);
         return status;
@@ -350,6 +352,7 @@ void xpu_devices_finish(struct xpu *self)
         xpu_stream_destroy(self, i, self->device[i].common);
         xpu_fused_finish(&self->device[i]);
         xpu_programs_finish(&self->device[i]);
+        xpu_profile_finish(&self->device[i]);
         pthread_mutex_destroy(&self->device[i].streams.lock);
         self->call->clReleaseContext(self->device[i].context);
     }

@@ -126,6 +126,7 @@ static cl_int fused_enqueue(struct xpu_stream *s, const struct bp_launch *launch
     struct xpu_kernel *k = &p->kernel->kernel;
     int64_t end = p->count - first > by->part ? first + by->part : p->count;
     size_t groups = (size_t)((end - first - 1) / by->each + 1), global, offset;
+    cl_event event;
     cl_int code;
 
     if (groups > most && by->part >= p->count) groups = most; /* its lanes loop */
@@ -135,8 +136,11 @@ static cl_int fused_enqueue(struct xpu_stream *s, const struct bp_launch *launch
     code = fused_set_args(d, launch, end, by->run);
     if (code == CL_SUCCESS)
         code = d->self->call->clEnqueueNDRangeKernel(s->queue, k->kernel, 1, first ? &offset : NULL,
-                                                     &global, &k->lanes, 0, NULL, NULL);
+                                                     &global, &k->lanes, 0, NULL,
+                                                     xpu_profile_event(s, &event));
     pthread_mutex_unlock(&k->lock);
+    if (code == CL_SUCCESS && event)
+        xpu_profile_add(s, event, BP_RECORD_KERNEL, launch->kernel->name, 0);
     if (code == CL_SUCCESS) xpu_stream_start(s, by->part < p->count);
     return code;
 }

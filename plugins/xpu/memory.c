@@ -106,7 +106,9 @@ static bool memory_stage(struct xpu *self, struct xpu_stream *stream, const stru
         self->call->clWaitForEvents(1, &event);
         free(bounce);
     }
-    self->call->clReleaseEvent(event);
+    if (atomic_load_explicit(&stream->device->profile.on, memory_order_relaxed))
+        xpu_profile_add(stream, event, BP_RECORD_COPY, "clEnqueueWriteBuffer", copy->size);
+    else self->call->clReleaseEvent(event);
     return true;
 }
 
@@ -114,12 +116,16 @@ enum bp_status xpu_copy_in(void *p, uint32_t device, void *stream, const struct 
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    cl_event event;
     cl_int code;
 
-    if (!memory_stage(self, s, copy, &code))
+    if (!memory_stage(self, s, copy, &code)) {
         code = self->call->clEnqueueWriteBuffer(s->queue, copy->dst_memory, CL_TRUE,
                                                 (size_t)copy->dst, (size_t)copy->size, copy->src, 0,
-                                                NULL, NULL);
+                                                NULL, xpu_profile_event(s, &event));
+        if (code == CL_SUCCESS && event)
+            xpu_profile_add(s, event, BP_RECORD_COPY, "clEnqueueWriteBuffer", copy->size);
+    }
     return xpu_check(s->device, "clEnqueueWriteBuffer", code);
 }
 
@@ -130,11 +136,15 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
     uint32_t word[KIT_FAULTS] = {0};
     struct kit_mark mark;
     enum bp_status status = xpu_fault_read(s, word, &mark);
+    cl_event event;
     cl_int code;
 
     if (status) return status;
     code = self->call->clEnqueueReadBuffer(s->queue, copy->src_memory, CL_TRUE, (size_t)copy->src,
-                                           (size_t)copy->size, copy->dst, 0, NULL, NULL);
+                                           (size_t)copy->size, copy->dst, 0, NULL,
+                                           xpu_profile_event(s, &event));
+    if (code == CL_SUCCESS && event)
+        xpu_profile_add(s, event, BP_RECORD_COPY, "clEnqueueReadBuffer", copy->size);
     if (code != CL_SUCCESS) {
         self->call->clFinish(s->queue); /* no copy writes to `word` any more */
         return xpu_check_work(s->device, "clEnqueueReadBuffer", code);
@@ -146,7 +156,11 @@ enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const str
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
+    cl_event event;
 
-    return XPU_CALL(s->device, clEnqueueCopyBuffer, s->queue, copy->src_memory, copy->dst_memory,
-                    (size_t)copy->src, (size_t)copy->dst, (size_t)copy->size, 0, NULL, NULL);
+    TRY(XPU_CALL(s->device, clEnqueueCopyBuffer, s->queue, copy->src_memory, copy->dst_memory,
+                 (size_t)copy->src, (size_t)copy->dst, (size_t)copy->size, 0, NULL,
+                 xpu_profile_event(s, &event)));
+    if (event) xpu_profile_add(s, event, BP_RECORD_COPY, "clEnqueueCopyBuffer", copy->size);
+    return BP_OK;
 }

@@ -98,6 +98,7 @@ static const struct bp_plugin plugin = {
     .destroy = xpu_destroy,
     .runtime = &runtime,
     .kernels = &portable_rows,
+    .profiler = &xpu_profilers,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -206,7 +206,7 @@ int portable_has_blocks(void *self, uint32_t device)
 
 /* Launches the groups from `first` on, at most by->part. The driver could merge launches that it
  * gathers, so each part is started alone. */
-static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
+static cl_int portable_enqueue(struct xpu_stream *s, const char *name, struct xpu_kernel *kernel,
                                const struct portable *p, const struct division *by, size_t first,
                                const struct portable_operand *operand)
 {
@@ -215,14 +215,17 @@ static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
     size_t n = is_last ? by->groups - first : by->part;
     size_t global = n * by->lanes, offset = first * by->lanes;
     int64_t count = is_last ? p->count : (int64_t)(first + n) * by->each;
+    cl_event event;
     cl_int code;
 
     pthread_mutex_lock(&kernel->lock);
     code = set_args(s->device, kernel, p, count, by, operand);
     if (code == CL_SUCCESS)
         code = call->clEnqueueNDRangeKernel(s->queue, kernel->kernel, 1, first ? &offset : NULL,
-                                            &global, &by->lanes, 0, NULL, NULL);
+                                            &global, &by->lanes, 0, NULL,
+                                            xpu_profile_event(s, &event));
     pthread_mutex_unlock(&kernel->lock);
+    if (code == CL_SUCCESS && event) xpu_profile_add(s, event, BP_RECORD_KERNEL, name, 0);
     if (code == CL_SUCCESS) xpu_stream_start(s, by->part < by->groups);
     return code;
 }
@@ -245,7 +248,7 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
     if (status) return status;
     by = portable_divide(d, kernel, p);
     for (size_t first = 0; first < by.groups && code == CL_SUCCESS; first += by.part)
-        code = portable_enqueue(s, kernel, p, &by, first, operand);
+        code = portable_enqueue(s, launch->kernel->name, kernel, p, &by, first, operand);
     if (code != CL_SUCCESS)
         return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s: launch of %s answered %s",
                        d->number, launch->kernel->name, portable_entry_name(p->family, p->entry),

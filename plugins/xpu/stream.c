@@ -14,7 +14,8 @@ enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
 
     if (!stream) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", device);
     stream->device = d;
-    stream->queue = self->call->clCreateCommandQueue(d->context, d->id, 0, &code);
+    stream->queue = self->call->clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE,
+                                                       &code);
     if (!stream->queue) {
         free(stream);
         return xpu_fail(d, "clCreateCommandQueue", code);
@@ -31,6 +32,7 @@ void xpu_stream_destroy(void *p, uint32_t device, void *stream)
     struct xpu_stream *s = stream;
 
     (void)device;
+    if (atomic_load(&s->device->profile.on)) xpu_profile_drain(s->device);
     kit_stream_remove(&s->device->streams, &s->kit);
     self->call->clReleaseCommandQueue(s->queue);
     xpu_buffer_release(self, s->faults);

@@ -11,6 +11,7 @@
 
 #include "opencl.h"
 #include <backplane/kernel.h>
+#include <backplane/profiler.h>
 #include <backplane/runtime.h>
 #include <dialect/portable.h>
 #include <dialect/program_cache.h>
@@ -69,6 +70,16 @@ struct xpu_event {
     uint32_t fault[KIT_FAULTS];   /* the stream's fault words at that time, if any */
 };
 
+/* The events of commands while a profiler records: profile.c. */
+struct xpu_kept_event;
+struct xpu_profile {
+    _Atomic bool on;
+    struct bp_record_sink sink;
+    pthread_mutex_t lock; /* guards all below */
+    struct xpu_kept_event *kept;
+    size_t n, room;
+};
+
 struct xpu_device {
     struct xpu *self;
     cl_platform_id platform;
@@ -93,6 +104,7 @@ struct xpu_device {
     struct kit_cache fused;       /* the kernels of `fused`: fused.h */
     pthread_mutex_t kept_lock;
     struct kit_cache kept;        /* packed constants: kept.c */
+    struct xpu_profile profile;
 };
 
 /* An instance. Constant after create, except for the number of released buffers. */
@@ -143,6 +155,24 @@ void xpu_event_destroy(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_record(void *self, uint32_t device, void *stream, void *event);
 enum bp_status xpu_event_query(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns);
+
+/* profile.c: makes records for profilers. A command is enqueued with xpu_profile_event(s, &event) as
+ * its event; if event is then not NULL, xpu_profile_add takes it. kind: enum bp_record_kind; name is
+ * constant or a row's. */
+extern const struct bp_profilers xpu_profilers;
+void xpu_profile_init(struct xpu_device *device);
+void xpu_profile_finish(struct xpu_device *device);
+static inline cl_event *xpu_profile_event(struct xpu_stream *s, cl_event *room)
+{
+    *room = NULL;
+    return __builtin_expect(atomic_load_explicit(&s->device->profile.on, memory_order_relaxed), 0)
+               ? room
+               : NULL;
+}
+void xpu_profile_add(struct xpu_stream *stream, cl_event event, uint32_t kind, const char *name,
+                     uint64_t bytes);
+/* Hands over the records of commands that have ended. */
+void xpu_profile_drain(struct xpu_device *device);
 
 /* fault.c: manages the words into which kernels write that they found bad values in their inputs:
  * kit/stream.h. The host copies the words when it waits for the stream. */
