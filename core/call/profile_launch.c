@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { TEXT = 1024 };
+enum {
+    TEXT = 1024
+};
 
 static const uint8_t dtype_bits[64] = {
 #define X(NAME, name, number, bits, class) [number] = bits,
@@ -15,8 +17,8 @@ static const uint8_t dtype_bits[64] = {
 };
 
 /* Appends formatted text that still fits. */
-__attribute__((format(printf, 3, 4))) static void
-text_add(char *text, size_t *used, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void text_add(char *text, size_t *used,
+                                                           const char *format, ...)
 {
     va_list args;
     int n;
@@ -73,8 +75,7 @@ void bp_profile_launch(struct bp_timeline *timeline, const struct bp_launch *l,
     struct bp_profile_put put = {.name = row->info.name,
                                  .kernel = l->kernel ? l->kernel->name : NULL,
                                  .node = node,
-                                 .bytes = view_bytes(l->in, l->n_in) +
-                                          view_bytes(l->out, l->n_out),
+                                 .bytes = view_bytes(l->in, l->n_in) + view_bytes(l->out, l->n_out),
                                  .kind = BP_RECORD_KERNEL};
 
     if (bp_profile_wants(BP_PROFILER_SHAPES)) launch_put_shapes(timeline, l, began, &put);

@@ -240,7 +240,8 @@ static enum bp_status launch_submit(const struct bp_schedule *s, uint32_t n, str
 
     number = l->tag = bp_work_begin(timeline, from->step->row->info.name);
     if (launch_must_stop(timeline)) status = bp_error_stopped();
-    else if ((status = launch_profiled(s, from, l, timeline)) != BP_OK)
+    else if ((status = bp_profile_is_on() ? launch_profiled(s, from, l, timeline)
+                                          : launch_one(s, from, l, timeline)) != BP_OK)
         status = launch_explain(s, from, timeline, status);
     bp_work_end(timeline, number);
     return status;

@@ -13,8 +13,8 @@ enum {
 struct bp_device_profile {
     struct bp_profile_source source; /* first */
     struct bp_device *device;
-    bool takes;                      /* the plugin makes records. Changed by source functions */
-    _Atomic bool open;               /* records are taken */
+    bool takes;        /* the plugin makes records. Changed by source functions */
+    _Atomic bool open; /* records are taken */
     struct bp_record_sink sink;
     struct bp_range_listener listener;
 };
@@ -26,7 +26,7 @@ static const struct bp_profilers *device_profilers(const struct bp_device *devic
 
 /* ---- work ---- */
 
-/* Tells the plugin the tag of the work that this thread submits from now on. */
+/* Gives the plugin the tag of the work that this thread submits from now on. */
 static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 {
     struct bp_device *device = timeline->device;

@@ -57,8 +57,7 @@ static int file_extend(int fd, uint64_t from, uint64_t bytes)
 
 static void *file_map(int fd, uint64_t from, uint64_t bytes)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                    (off_t)from);
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
 
     if (at == MAP_FAILED) return NULL;
 #ifdef MADV_POPULATE_WRITE
@@ -99,8 +98,8 @@ enum bp_status bp_profile_file_create(struct bp_profile_file *file, const char *
 static void file_set_full(struct bp_profile_file *file, int failure)
 {
     file->full = true;
-    file->why = failure == ENOSPC  ? "no space is left on the file's disk"
-                : failure == EFBIG ? "the file would exceed the process's limit of sizes"
+    file->why = failure == ENOSPC   ? "no space is left on the file's disk"
+                : failure == EFBIG  ? "the file would exceed the process's limit of sizes"
                 : failure == ENOMEM ? "no memory is left to map the file"
                                     : "the file cannot be extended";
 }

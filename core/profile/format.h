@@ -55,7 +55,9 @@ enum bp_profile_record_flags {
 /* A record of this kind is no event: begin is a time since start_ns, and end the time of the clock
  * of `device` at that moment. Readers draw straight lines between such points; beyond the first and
  * the last one the clocks run at the same rate, or at that of the nearest line. */
-enum { BP_PROFILE_KIND_CLOCK = 255 };
+enum {
+    BP_PROFILE_KIND_CLOCK = 255
+};
 
 struct bp_profile_record {
     uint64_t begin, end; /* nanoseconds since start_ns */
@@ -63,8 +65,8 @@ struct bp_profile_record {
     uint64_t bytes;
     uint32_t name, kernel, node, shapes, device; /* numbers of names; 0: none */
     uint32_t stream;
-    uint16_t kind;       /* enum bp_record_kind, enum bp_profile_kind, BP_PROFILE_KIND_CLOCK */
-    uint16_t flags;      /* enum bp_profile_record_flags */
+    uint16_t kind;  /* enum bp_record_kind, enum bp_profile_kind, BP_PROFILE_KIND_CLOCK */
+    uint16_t flags; /* enum bp_profile_record_flags */
     uint32_t queue;
 };
 

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 
 /* Further texts are all "...", so that an app that makes up names does not fill memory. */
-enum { NAMES_MAX = 1 << 20, LENGTH_MAX = 4096, ROOM_FIRST = 1024 };
+enum {
+    NAMES_MAX = 1 << 20,
+    LENGTH_MAX = 4096,
+    ROOM_FIRST = 1024
+};
 
 static uint32_t text_hash(const char *text, size_t length)
 {

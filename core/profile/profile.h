@@ -97,7 +97,7 @@ struct bp_profile_file {
     uint64_t max_bytes, bytes; /* bytes: of all chunks so far, and the header */
     struct bp_profile_header *header;
     bool full;
-    const char *why; /* static text: the first reason why an event found no room */
+    const char *why;      /* static text: the first reason why an event found no room */
     pthread_mutex_t lock; /* guards all above but header */
 };
 enum bp_status bp_profile_file_create(struct bp_profile_file *file, const char *path,
@@ -128,8 +128,7 @@ struct bp_profile_text {
 enum bp_status bp_profile_names_init(struct bp_profile_names *names);
 /* Returns the name, which is new in the file if the text is; NULL: there is no room. */
 const struct bp_profile_text *bp_profile_names_find(struct bp_profile_names *names,
-                                                    struct bp_profile_file *file,
-                                                    const char *text);
+                                                    struct bp_profile_file *file, const char *text);
 void bp_profile_names_finish(struct bp_profile_names *names);
 
 /* The number of sources that were ever removed: texts of plugins may be others afterwards. */
@@ -145,12 +144,14 @@ struct bp_profile_recording {
 };
 
 /* Of a thread, or of all plugins. Guarded by `busy` or by a lock. */
-enum { BP_PROFILE_CACHED = 512 };
+enum {
+    BP_PROFILE_CACHED = 512
+};
 struct bp_profile_writer {
     struct bp_profile_writer *next;
     _Atomic uint32_t busy;
     uint32_t thread;
-    uint64_t serial; /* of the recording that chunk and cache belong to */
+    uint64_t serial;  /* of the recording that chunk and cache belong to */
     uint64_t removed; /* sources that were removed when the cache was emptied last */
     struct bp_profile_chunk *chunk;
     struct bp_profile_seen {
@@ -165,7 +166,7 @@ struct bp_profile_writer {
 void bp_profile_writers_set(struct bp_profile_recording *recording);
 /* Releases the chunks of all writers, at the end of a recording, while writers write to none. */
 void bp_profile_writers_finish(void);
-void bp_profile_session_after_fork(void);
+void bp_profile_writers_after_fork(void);
 void bp_ranges_after_fork(void);
 
 #endif

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 
 /* Deeper ranges are only counted, so that their ends match. */
-enum { DEPTH = 64, LENGTH = 128 };
+enum {
+    DEPTH = 64,
+    LENGTH = 128
+};
 
 struct ranges {
     uint32_t depth;

@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum phase { PHASE_SKIP, PHASE_WARM_UP, PHASE_RECORD, PHASE_ENDED };
+enum phase {
+    PHASE_SKIP,
+    PHASE_WARM_UP,
+    PHASE_RECORD,
+    PHASE_ENDED
+};
 
 struct bp_profiler {
     uint32_t magic;
@@ -76,8 +81,9 @@ void bp_profile_remove_source(struct bp_profile_source *source)
 
 static uint32_t phase_steps(const struct bp_profiler *p, enum phase phase)
 {
-    return phase == PHASE_SKIP ? p->options.skip : phase == PHASE_WARM_UP ? p->options.warm_up
-                                                                           : p->options.record;
+    return phase == PHASE_SKIP      ? p->options.skip
+           : phase == PHASE_WARM_UP ? p->options.warm_up
+                                    : p->options.record;
 }
 
 /* Sources start before the host records, and stop before it ends: their last records are then
@@ -118,8 +124,7 @@ enum bp_status bp_profiler_step(struct bp_profiler *profiler)
 {
     struct bp_profile_put step = {.kind = BP_PROFILE_STEP, .name = "step"};
 
-    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER))
-        return bp_not_a("profiler");
+    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return bp_not_a("profiler");
     pthread_mutex_lock(&lock);
     if (profiler == active && profiler->phase != PHASE_ENDED) {
         step.begin = profiler->step_began;
@@ -145,7 +150,8 @@ static enum bp_status options_read(const struct bp_profiler_options *given,
         return bp_error(BP_ERR_INVALID, "bp_profiler_start: the options are of a later version");
     if (size) memcpy(out, given, size);
     out->size = sizeof *out;
-    if (out->path && !*out->path) return bp_error(BP_ERR_INVALID, "bp_profiler_start: path is \"\"");
+    if (out->path && !*out->path)
+        return bp_error(BP_ERR_INVALID, "bp_profiler_start: path is \"\"");
     if (out->flags & ~(uint32_t)(BP_PROFILER_SHAPES | BP_PROFILER_MEMORY))
         return bp_error(BP_ERR_INVALID, "bp_profiler_start: flags 0x%x are not known", out->flags);
     if (!out->record && (out->skip || out->warm_up || out->repeat))
@@ -230,8 +236,7 @@ static void profiler_stop(struct bp_profiler *p)
 
 enum bp_status bp_profiler_stop(struct bp_profiler *profiler)
 {
-    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER))
-        return bp_not_a("profiler");
+    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return bp_not_a("profiler");
     pthread_mutex_lock(&lock);
     profiler_stop(profiler);
     pthread_mutex_unlock(&lock);
@@ -240,8 +245,7 @@ enum bp_status bp_profiler_stop(struct bp_profiler *profiler)
 
 enum bp_status bp_profiler_save(struct bp_profiler *profiler, const char *path)
 {
-    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER))
-        return bp_not_a("profiler");
+    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return bp_not_a("profiler");
     if (!path || !*path) return bp_error(BP_ERR_INVALID, "bp_profiler_save: path is NULL or empty");
     TRY(bp_profiler_stop(profiler));
     return bp_profile_file_save(&profiler->recording.file, path);
@@ -252,8 +256,7 @@ enum bp_status bp_profiler_get_info(struct bp_profiler *profiler, struct bp_prof
     struct bp_profiler_info info = {.size = sizeof info};
     struct bp_profile_recording *r;
 
-    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER))
-        return bp_not_a("profiler");
+    if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return bp_not_a("profiler");
     r = &profiler->recording;
     info.events = bp_profile_file_records(&r->file) - atomic_load(&r->clocks);
     info.lost = atomic_load(&r->lost);
@@ -302,8 +305,8 @@ static uint32_t flags_read(struct bp_core *core)
         if (n == 6 && !strncmp(text, "shapes", n)) flags |= BP_PROFILER_SHAPES;
         else if (n == 6 && !strncmp(text, "memory", n)) flags |= BP_PROFILER_MEMORY;
         else if (n)
-            bp_core_log(core, BP_LOG_WARN,
-                        "BP_PROFILE_FLAGS has '%.*s': expected shapes or memory", (int)n, text);
+            bp_core_log(core, BP_LOG_WARN, "BP_PROFILE_FLAGS has '%.*s': expected shapes or memory",
+                        (int)n, text);
         text += n + (text[n] == ',');
     }
     return flags;
@@ -341,8 +344,10 @@ void bp_profile_finish_at_exit(void)
     pthread_mutex_unlock(&lock);
 }
 
-void bp_profile_session_after_fork(void)
+void bp_profile_after_fork(void)
 {
+    bp_profile_writers_after_fork();
+    bp_ranges_after_fork();
     pthread_mutex_init(&lock, NULL);
     active = of_environment = NULL;
     sources = NULL;

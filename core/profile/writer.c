@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* writer.c: writes events into chunks of the calling thread, and records of plugins into one more.
  *
- * A thread marks its writer as busy, reads which recording there is, writes, and unmarks it. Who
- * ends a recording sets it to NULL, lets all processors see that (membarrier, so that the mark needs
+ * A thread marks its writer as busy, reads which recording there is, writes, and unmarks it. The
+ * thread that ends a recording sets it to NULL, lets all processors see that (membarrier, so that the mark needs
  * no fence of its own), and waits for marked writers. */
 #include "profile.h"
 
@@ -12,8 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { RECORDS = (BP_PROFILE_CHUNK - sizeof(struct bp_profile_chunk)) /
-                 sizeof(struct bp_profile_record) };
+enum {
+    RECORDS = (BP_PROFILE_CHUNK - sizeof(struct bp_profile_chunk)) /
+              sizeof(struct bp_profile_record)
+};
 _Static_assert(sizeof(struct bp_profile_record) == 64, "a record fills a line of the cache");
 
 _Atomic uint32_t bp_profile_state;
@@ -109,8 +111,8 @@ static void writer_empty(struct bp_profile_writer *w, uint64_t removed)
 }
 
 /* Takes a chunk at the beginning of a recording, and when the last one is full. */
-static __attribute__((noinline)) struct bp_profile_chunk *
-writer_take_chunk(struct bp_profile_writer *w, struct bp_profile_recording *r)
+static __attribute__((noinline)) struct bp_profile_chunk *writer_take_chunk(
+    struct bp_profile_writer *w, struct bp_profile_recording *r)
 {
     char name[32] = "";
     uint32_t number = 0;
@@ -218,7 +220,7 @@ void bp_profile_writers_finish(void)
     pthread_mutex_unlock(&plugins_lock);
 }
 
-void bp_profile_after_fork(void)
+void bp_profile_writers_after_fork(void)
 {
     atomic_store(&bp_profile_state, 0);
     atomic_store(&recording, NULL);
@@ -227,6 +229,4 @@ void bp_profile_after_fork(void)
     writers = NULL; /* of threads of the parent; the child writes nothing to their chunks */
     own = NULL;
     memset(&plugins, 0, sizeof plugins);
-    bp_profile_session_after_fork();
-    bp_ranges_after_fork();
 }

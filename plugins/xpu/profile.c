@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    AT_ONCE = 64, /* records that are handed over at once */
+    AT_ONCE = 64,   /* records that are handed over at once */
     DRAINED = 1024, /* events after which those that have ended are handed over */
 };
 
@@ -32,8 +32,8 @@ void xpu_profile_add(struct xpu_stream *s, cl_event event, uint32_t kind, const 
                      uint64_t bytes)
 {
     struct xpu_profile *p = &s->device->profile;
-    struct xpu_kept_event kept = {event, {.tag = current_tag, .name = name, .bytes = bytes,
-                                          .kind = kind}};
+    struct xpu_kept_event kept = {event,
+                                  {.tag = current_tag, .name = name, .bytes = bytes, .kind = kind}};
     bool due = false;
 
     kept.record.stream = s == s->device->common ? NULL : s;
