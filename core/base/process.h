@@ -67,8 +67,8 @@ enum bp_status bp_error_stopped(void);
  * begun. */
 void bp_process_stop(void);
 
-/* When it returns, each thread sees what this one wrote before, or what that thread wrote in program
- * order before its next read is visible here: a fence of all threads, so that they need none. */
+/* When it returns, each thread sees what this one wrote before, or this one sees what that thread
+ * wrote before its next read: a fence of all threads, so that they need none. */
 void bp_process_barrier(void);
 
 /* Called by a thread that, because the intake has stopped, does not free an object: the object

@@ -114,7 +114,8 @@ static enum bp_status submit_inline(struct bp_comm *comm, struct bp_stream *stre
     uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
     enum bp_status status = bp_process_is_stopping()
                                 ? bp_error_stopped()
-                                : submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
+                                : submit_in_turn(comm, steps, n, comm->n_submitted++,
+                                                 stream->timeline);
 
     bp_work_end(stream->timeline, number);
     note_writes(steps, n);
@@ -183,7 +184,9 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a collective call in a queue");
-    t->task = (struct bp_task){.run = submit_run_task, .destroy = destroy_task, .number = number,
+    t->task = (struct bp_task){.run = submit_run_task,
+                               .destroy = destroy_task,
+                               .number = number,
                                .name = bp_comm_steps_name(steps, n)};
     t->comm = comm;
     t->turn = comm->n_submitted;
@@ -215,7 +218,7 @@ static enum bp_status submit_queued(struct bp_comm *comm, struct bp_stream *stre
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
     enum bp_status status = bp_process_is_stopping() ? bp_error_stopped()
-                                          : submit_push(comm, stream, steps, n, number);
+                                                     : submit_push(comm, stream, steps, n, number);
 
     if (status) {
         bp_work_cancel(timeline, number);
@@ -236,7 +239,8 @@ static enum bp_status submit_net_staged(struct bp_comm *comm, struct bp_stream *
 {
     enum bp_status status = bp_net_staging_read(comm->shm, stream, steps, n);
 
-    if (status == BP_OK) status = submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
+    if (status == BP_OK)
+        status = submit_in_turn(comm, steps, n, comm->n_submitted++, stream->timeline);
     if (status == BP_OK) status = bp_net_staging_write(stream, steps, n);
     bp_net_staging_release(stream->device->core, steps, n);
     if (status == BP_OK) note_writes(steps, n);

@@ -8,9 +8,9 @@
 #include "device.h"
 
 /* Enclose work `number` of a timeline, which the calling thread runs or submits to the plugin.
- * begin returns 0 if nothing is recorded; end is then not called. Of the event the caller sets kind,
- * bytes and texts: if the host runs the work (an inline stream, a stream's queue), it is an event of
- * that kind with the times of the device, otherwise one of BP_PROFILE_SUBMIT. */
+ * begin returns 0 if nothing is recorded; end is then not called. Of the event the caller sets
+ * kind, bytes and texts: if the host runs the work (an inline stream, a stream's queue), it is an
+ * event of that kind with the times of the device, otherwise one of BP_PROFILE_SUBMIT. */
 uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number);
 static inline uint64_t bp_work_profile_begin(struct bp_timeline *timeline, uint64_t number)
 {

@@ -90,9 +90,9 @@ BP_API enum bp_status bp_profiler_save(struct bp_profiler *profiler, const char 
 /* Stops, and frees the profiler; its file stays. NULL is allowed. */
 BP_API void bp_profiler_destroy(struct bp_profiler *profiler);
 
-/* Ranges and marks of the app, on the calling thread. Names are copied, ranges' up to 127
- * bytes. Ranges nest, 64 deep; one that began before the recording, or has not ended with it, is not
- * recorded. While nothing is recorded these calls cost a few nanoseconds. */
+/* Ranges and marks of the app, on the calling thread. Names are copied, those of ranges up to 127
+ * bytes. Ranges nest, 64 deep; one that began before the recording, or has not ended with it, is
+ * not recorded. While nothing is recorded these calls cost a few nanoseconds. */
 BP_API void bp_range_begin(const char *name);
 BP_API void bp_range_end(void);
 BP_API void bp_mark(const char *name);
