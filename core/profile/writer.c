@@ -2,8 +2,8 @@
 /* writer.c: writes events into chunks of the calling thread, and records of plugins into one more.
  *
  * A thread marks its writer as busy, reads which recording there is, writes, and unmarks it. The
- * thread that ends a recording sets it to NULL, lets all processors see that (membarrier, so that the mark needs
- * no fence of its own), and waits for marked writers. */
+ * thread that ends a recording sets it to NULL, lets all processors see that (membarrier, so that
+ * the mark needs no fence of its own), and waits for marked writers. */
 #include "profile.h"
 
 #include <sched.h>

@@ -99,9 +99,12 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
     status = bp_process_is_stopping() ? bp_error_stopped() : peer_submit(reader, dst, src, move);
     if (began)
         bp_work_profile_end(reader, number, began,
-                            &(struct bp_profile_put){.kind = BP_RECORD_COPY,
-                                                     .name = "copy_peer",
-                                                     .bytes = (uint64_t)src->view.count * (bp_dtype_bits(src->view.dtype) / 8)});
+                            &(struct bp_profile_put){
+                                .kind = BP_RECORD_COPY,
+                                .name = "copy_peer",
+                                .bytes = (uint64_t)src->view.count *
+                                         (bp_dtype_bits(src->view.dtype) / 8),
+                            });
     bp_buffer_record_use(src->buffer, reader, number);
     bp_work_end(reader, number);
     if (status == BP_ERR_UNSUPPORTED) return status;

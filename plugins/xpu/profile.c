@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profile.c: makes records of a device's work from the times of OpenCL's events. While a profiler
- * records, each command that is enqueued has an event, which is kept until the command has ended. */
+ * records, each command that is enqueued has an event, which is kept until the command has
+ * ended. */
 #include "xpu.h"
 
 #include <stdlib.h>

@@ -156,9 +156,9 @@ enum bp_status xpu_event_record(void *self, uint32_t device, void *stream, void 
 enum bp_status xpu_event_query(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-/* profile.c: makes records for profilers. A command is enqueued with xpu_profile_event(s, &event) as
- * its event; if event is then not NULL, xpu_profile_add takes it. kind: enum bp_record_kind; name is
- * constant or a row's. */
+/* profile.c: makes records for profilers. A command is enqueued with xpu_profile_event(s, &event)
+ * as its event; if event is then not NULL, xpu_profile_add takes it. kind: enum bp_record_kind;
+ * name is constant or a row's. */
 extern const struct bp_profilers xpu_profilers;
 void xpu_profile_init(struct xpu_device *device);
 void xpu_profile_finish(struct xpu_device *device);

@@ -140,7 +140,7 @@ static const struct kit_case cases[] = {
     {"h_future_major", NULL, BP_ERR_PLUGIN,
      "{L}: of another plugin ABI: expected major 0, got 1; install the build for this version"},
     {"h_needs_minor", NULL, BP_ERR_PLUGIN,
-     "{L}: needs a newer core: expected ABI 0.11 or less, got 0.12; install a newer libbackplane"},
+     "{L}: needs a newer core: expected ABI 0.12 or less, got 0.13; install a newer libbackplane"},
     {"h_other_sanitizer", NULL, BP_ERR_PLUGIN,
      "{L}: built with another sanitizer: expected {S}, got {O}; build plugin and core alike"},
     {"h_bad_name", NULL, BP_ERR_PLUGIN,

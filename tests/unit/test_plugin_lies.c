@@ -9,7 +9,7 @@
 #define HEAD \
     "{\"manifest\": 1, \"name\": \"" REAL "\", \"kind\": \"" REAL "\", \"library\": \"bp_" REAL \
     ".so\""
-#define REST ", \"abi\": {\"major\": 0, \"minor\": 11}, \"version\": \"0.1.0\""
+#define REST ", \"abi\": {\"major\": 0, \"minor\": 12}, \"version\": \"0.1.0\""
 #define ANEW "write it anew with: bp manifest FILE.so"
 
 static void make_text(const char *dir, const char *text)
@@ -294,7 +294,7 @@ static const struct kit_case cases[] = {
      "\"; write it anew "
      "with: bp manifest {L}"},
     {REAL, make_other_minor, BP_ERR_PLUGIN,
-     "{L}: its ABI is not what the manifest {J} says: expected 0.12, got 0.11; write it anew with: "
+     "{L}: its ABI is not what the manifest {J} says: expected 0.13, got 0.12; write it anew with: "
      "bp manifest {L}"},
     {REAL, make_other_major, BP_ERR_PLUGIN,
      "{J}: of another plugin ABI, says its manifest: expected major 0, got 3; install the build "

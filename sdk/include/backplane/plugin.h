@@ -42,7 +42,7 @@ extern "C" {
 /* The ABI version of these headers. The major stays 0 until every kind of device has run on it;
  * while it is 0, a core accepts plugins of its own major only, and of any minor. */
 #define BP_ABI_MAJOR 0
-#define BP_ABI_MINOR 11
+#define BP_ABI_MINOR 12
 
 /* The services of the core. They are valid from create until destroy has returned; any thread may
  * call them. */
