@@ -9,7 +9,8 @@ enum bp_status template_device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* No flag is set: work is done later than its call, and the host cannot access the memory. */
+/* Work is done later than its call, and the host cannot access the memory: the flags BP_DEVICE_INLINE
+ * and BP_DEVICE_HOST_VISIBLE are not set. */
 enum bp_status template_device_properties(void *self, uint32_t device,
                                           struct bp_device_properties *out)
 {
@@ -18,5 +19,7 @@ enum bp_status template_device_properties(void *self, uint32_t device,
     BP_SET(out, memory, TEMPLATE_MEMORY);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_MASK_F8);
     BP_SET(out, alignment, TEMPLATE_ALIGNMENT);
+    /*+ handles: BP_SET(out, flags, BP_DEVICE_HANDLES); */
+    /*+ graph: BP_SET(out, flags, BP_DEVICE_GRAPH_ONLY); */
     return BP_OK;
 }

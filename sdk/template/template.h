@@ -5,6 +5,8 @@
  * is done later than its call, as late as the rules of runtime.h allow. */
 #pragma once
 #include <backplane/attrs.h>
+/*+ ccl: #include <backplane/ccl.h> */
+/*+ engine: #include <backplane/engine.h> */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
@@ -43,7 +45,10 @@ enum bp_status template_wait(struct template_self *self, uint64_t job, uint64_t 
 /* Defined in memory.c. Returns the pointer by which the device accesses `address` of the allocation
  * with this handle. Host memory has handle NULL, and is accessed by its own address. */
 void *template_reach(void *handle, const void *address);
-extern const struct bp_kernels template_kernels; /* kernels.c */
+/* The tables, each of which is defined in the file of its name. */
+extern const struct bp_kernels template_kernels; /*- graph */
+/*+ engine: extern const struct bp_engines template_engines; */
+/*+ ccl: extern const struct bp_ccl template_ccl; */
 
 /* The callbacks of runtime.h that this plugin implements: template_device_count and so on. */
 #define TEMPLATE_CALLBACKS(X) \

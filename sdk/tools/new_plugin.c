@@ -1,182 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* new_plugin.c: implements `bp new-plugin`: copies a template of a plugin under another name. */
-#include "tools.h"
+/* new_plugin.c: implements `bp new-plugin`: checks the name, the options and the directory of a new
+ * plugin, and prints the next steps. */
+#include "new_plugin.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { NAME_LENGTH = 31 };
+/* Names of Backplane's own plugins and libraries; first words of its functions; files of templates. */
+static const char *const reserved[] = {"cpu",      "xpu", "cuda",     "hip", "kunlun",
+                                       "openvino", "ipu", "npu",      "mlu", "sim",
+                                       "net_ucx",  "bp",  "portable", "ccl", "engine"};
 
-struct request {
-    const char *name, *output;
-    char upper[NAME_LENGTH + 1];
-    bool handles, kernels, addon, engine, json;
-    char *templates; /* directory of the templates */
-    char *folder;    /* temporary directory of the copy */
-    cJSON *files;    /* names of the files that were written */
+/* The options, as the command line has them. */
+struct new_options {
+    const char *kernels, *output;
+    bool addresses, handles, graph, engine, ccl, addon, json;
 };
 
 /* The plugin's name is part of identifiers in C, and the kind of its devices. */
-static bool name_fits(struct request *r)
+static bool name_fits(struct new_request *r)
 {
     const char *c = r->name;
 
     while (islower((unsigned char)*c) || (c > r->name && (isdigit((unsigned char)*c) || *c == '_')))
         c++;
-    if (*c || c == r->name || c - r->name > NAME_LENGTH) {
+    if (*c || c == r->name || c - r->name > NEW_NAME_LENGTH) {
         bp_complain("new-plugin",
                     "the name '%s' cannot be used: expected at most %d lower-case letters, digits "
-                    "and '_', with a letter first", r->name, NAME_LENGTH);
+                    "and '_', with a letter first",
+                    r->name, NEW_NAME_LENGTH);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        if (strcmp(r->name, reserved[i])) continue;
+        bp_complain("new-plugin",
+                    "the name '%s' is reserved for Backplane itself: choose another, such as "
+                    "my%s",
+                    r->name, r->name);
         return false;
     }
     for (int i = 0; r->name[i]; i++) r->upper[i] = (char)toupper((unsigned char)r->name[i]);
     return true;
 }
 
-/* Returns a whole file, which the caller frees, or NULL. */
-static char *file_read(const char *path)
+/* Returns the names of two options that exclude each other, or NULL. */
+static const char *options_clash(const struct new_options *o)
 {
-    FILE *file = fopen(path, "r");
-    char *text = NULL;
-    size_t size = 0;
+    if (o->addresses + o->handles + o->graph > 1)
+        return "--addresses, --handles and --graph-only are kinds of devices: choose one";
+    if (o->graph && o->kernels)
+        return "--graph-only is a device without kernels: leave out --kernels, or --graph-only";
+    if (o->ccl && o->kernels)
+        return "--ccl needs a device that works after a call has returned, and that of --kernels "
+               "works within its calls: leave out one of the two";
+    if (o->addon && (o->addresses || o->handles || o->graph || o->kernels || o->engine || o->ccl))
+        return "--add-on is a plugin without a device: the other options describe a device";
+    return NULL;
+}
 
-    if (!file) return NULL;
-    if (getdelim(&text, &size, '\0', file) < 0) {
-        free(text);
-        text = NULL;
+static bool options_fit(const struct new_options *o, struct new_request *r)
+{
+    const char *clash = options_clash(o);
+
+    if (o->kernels && strcmp(o->kernels, "portable")) {
+        bp_complain("new-plugin", "--kernels %s: expected `--kernels portable`", o->kernels);
+        return false;
     }
-    fclose(file);
-    return text;
-}
-
-/* Writes text with the plugin's name in place of "template", and in an add-on of "addon". */
-static void text_rename(const struct request *r, const char *text, FILE *to)
-{
-    while (*text) {
-        bool lower = !strncmp(text, "template", 8), upper = !strncmp(text, "TEMPLATE", 8);
-        bool addon = r->addon && !strncmp(text, "addon", 5);
-        if (lower || upper || addon) {
-            fputs(upper ? r->upper : r->name, to);
-            text += addon ? 5 : 8;
-        } else {
-            fputc(*text++, to);
-        }
+    if (clash) bp_complain("new-plugin", "%s", clash);
+    if (r->sdk && strpbrk(r->sdk, "'\"\\$`\n ")) {
+        bp_complain("new-plugin", "--sdk %s: expected an address without quotes, blanks, $ and \\",
+                    r->sdk);
+        return false;
     }
+    if (!r->sdk) r->sdk = "";
+    r->features = (o->handles ? NEW_HANDLES : 0u) | (o->graph ? NEW_GRAPH : 0u) |
+                  (o->engine || o->graph ? NEW_ENGINE : 0u) | (o->kernels ? NEW_KERNELS : 0u) |
+                  (o->ccl ? NEW_CCL : 0u) | (o->addon ? NEW_ADDON : 0u);
+    return !clash;
 }
 
-/* Lists a file that is written, once. */
-static void files_add(struct request *r, const char *name)
+/* Whether the directory does not exist, or is empty. */
+static bool output_is_free(const char *path)
 {
-    const cJSON *known;
-
-    cJSON_ArrayForEach(known, r->files) if (!strcmp(known->valuestring, name)) return;
-    cJSON_AddItemToArray(r->files, cJSON_CreateString(name));
-}
-
-/* Copies a file of a template into the temporary directory, under its new name. */
-static bool file_copy(struct request *r, const char *path, const char *name)
-{
-    char *text = file_read(path), *new_name = NULL, *to;
-    size_t size;
-    FILE *memory = open_memstream(&new_name, &size), *file;
-
-    text_rename(r, name, memory);
-    fclose(memory);
-    to = bp_text_format("%s/%s", r->folder, new_name);
-    files_add(r, new_name);
-    file = text ? fopen(to, "w") : NULL;
-    if (file) {
-        text_rename(r, text, file);
-        if (ferror(file) | fclose(file)) file = NULL;
-    }
-    if (!file) bp_complain("new-plugin", "%s: %s", text ? to : path, strerror(errno));
-    free(new_name);
-    free(text);
-    free(to);
-    return file != NULL;
-}
-
-/* Copies the files of a template, except those about the template itself. */
-static bool template_copy(struct request *r, const char *template)
-{
-    char *folder = bp_text_format("%s/%s", r->templates, template);
-    struct dirent **entry;
-    int n = scandir(folder, &entry, NULL, alphasort);
-    bool good = n >= 0;
-
-    if (n < 0)
-        bp_complain("new-plugin", "%s: %s: the templates are installed together with bp", folder,
-                    strerror(errno));
-    for (int i = 0; i < n; i++) {
-        char *path = bp_text_format("%s/%s", folder, entry[i]->d_name);
-        struct stat info;
-        bool wanted = stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-                      strcmp(entry[i]->d_name, "meson.build") &&
-                      strcmp(entry[i]->d_name, "README.md");
-        if (good && wanted) good = file_copy(r, path, entry[i]->d_name);
-        free(path);
-        free(entry[i]);
-    }
-    if (n >= 0) free(entry);
-    free(folder);
-    return good;
-}
-
-/* Removes the temporary directory and the files that were written. */
-static void folder_remove(struct request *r)
-{
-    const cJSON *name;
-
-    cJSON_ArrayForEach(name, r->files)
-    {
-        char *path = bp_text_format("%s/%s", r->folder, name->valuestring);
-        unlink(path);
-        free(path);
-    }
-    rmdir(r->folder);
-}
-
-/* Makes the copy in a directory beside the final one, and renames it when it is complete. */
-static enum bp_exit copy_make(struct request *r)
-{
+    const struct dirent *entry;
     struct stat info;
-    bool good;
+    DIR *folder;
+    int n = 0;
 
-    if (lstat(r->output, &info) == 0) {
-        bp_complain("new-plugin",
-                    "%s exists, and is not overwritten: choose another directory with --output",
-                    r->output);
-        return BP_EXIT_USAGE;
-    }
-    r->folder = bp_text_format("%s.XXXXXX", r->output);
-    if (!mkdtemp(r->folder) || chmod(r->folder, 0755)) {
-        bp_complain("new-plugin", "%s: %s", r->output, strerror(errno));
-        return BP_EXIT_BROKEN;
-    }
-    if (r->kernels) good = template_copy(r, "kernels");
-    else if (r->addon) good = template_copy(r, "addon");
-    else good = template_copy(r, "address");
-    good = good && (!r->handles || template_copy(r, "handles")) &&
-           (!r->engine || template_copy(r, "engine"));
-    if (good && rename(r->folder, r->output)) {
-        bp_complain("new-plugin", "%s: %s", r->output, strerror(errno));
-        good = false;
-    }
-    if (!good) folder_remove(r);
-    return good ? BP_EXIT_GOOD : BP_EXIT_BROKEN;
+    if (lstat(path, &info)) return true; /* the failure of a later step says more */
+    folder = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
+    while (folder && n < 3 && (entry = readdir(folder))) n++;
+    if (folder) closedir(folder);
+    if (folder && n < 3) return true; /* . and .. */
+    bp_complain("new-plugin",
+                "%s exists, and is not overwritten: choose another directory with --output", path);
+    return false;
 }
 
-static int copy_report(struct request *r)
+/* Returns a copy of the path, without slashes at its end. */
+static char *output_path(const char *given)
 {
+    char *path = bp_text_format("%s", given);
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/') path[--n] = '\0';
+    return path;
+}
+
+static int request_report(struct new_request *r, bool as_json)
+{
+    bool kernels = r->features & NEW_KERNELS;
     cJSON *json;
 
-    if (r->json) {
+    if (as_json) {
         json = cJSON_CreateObject();
         bp_json_text(json, "name", r->name);
         bp_json_text(json, "directory", r->output);
@@ -185,59 +125,62 @@ static int copy_report(struct request *r)
         return bp_json_print(json);
     }
     printf("wrote the plugin %s to %s. Next:\n  cd %s\n  %s\n", r->name, r->output, r->output,
-           r->kernels ? "make -j4        # compiles the kernels too, and writes the manifest"
-                      : "sh build.sh     # compiles the plugin");
-    if (!r->kernels) printf("  bp manifest bp_%s.so\n", r->name);
+           kernels ? "make -j4        # compiles the kernels too, and writes the manifest"
+                   : "sh build.sh     # compiles the plugin");
+    if (!kernels) printf("  bp manifest bp_%s.so\n", r->name);
     printf("  bp doctor ./bp_%s.json\n", r->name);
-    if (r->addon) printf("  BP_PLUGIN_PATH=$PWD bp conform cpu --filter 'kernel/%s.*'\n", r->name);
+    if (r->features & NEW_ADDON)
+        printf("  BP_PLUGIN_PATH=$PWD bp conform cpu --filter 'kernel/%s.*'\n", r->name);
     else printf("  BP_PLUGIN_PATH=$PWD bp conform %s\n", r->name);
     return BP_EXIT_GOOD;
 }
 
 int bp_cmd_new_plugin(int argc, char **argv)
 {
-    struct request request = {0};
+    struct new_request request = {0};
+    struct new_options o = {0};
     const struct bp_option options[] = {
-        {"handles", 0, BP_OPTION_FLAG, NULL, "a device whose memory has handles, not addresses",
-         &request.handles},
-        {"kernels", 0, BP_OPTION_FLAG, NULL,
-         "a chip with a C compiler, which runs the portable kernels", &request.kernels},
+        {"addresses", 0, BP_OPTION_FLAG, NULL, "memory has addresses (the default)", &o.addresses},
+        {"handles", 0, BP_OPTION_FLAG, NULL, "memory has handles, and no addresses", &o.handles},
+        {"graph-only", 0, BP_OPTION_FLAG, NULL,
+         "no kernels: an engine compiles graphs, and single calls too", &o.graph},
+        {"kernels", 0, BP_OPTION_TEXT, "portable",
+         "a chip with a C compiler, which runs the portable kernels", &o.kernels},
+        {"engine", 0, BP_OPTION_FLAG, NULL, "an engine compiles parts of a graph as a whole",
+         &o.engine},
+        {"ccl", 0, BP_OPTION_FLAG, NULL, "collectives between devices of this kind", &o.ccl},
         {"add-on", 0, BP_OPTION_FLAG, NULL,
-         "an operator and a kernel for the cpu plugin, without a device: an add-on",
-         &request.addon},
-        {"engine", 0, BP_OPTION_FLAG, NULL,
-         "a device whose engine compiles parts of a graph as a whole", &request.engine},
-        {"output", 'o', BP_OPTION_TEXT, "DIR", "the directory to create (default NAME)",
-         &request.output},
-        {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &request.json},
+         "an operator and a kernel for the cpu plugin, without a device: an add-on", &o.addon},
+        {"sdk", 0, BP_OPTION_TEXT, "URL",
+         "address of Backplane's source, for the CI files: a git repository or a .tar.gz",
+         &request.sdk},
+        {"output", 'o', BP_OPTION_TEXT, "DIR", "the directory to create (default NAME)", &o.output},
+        {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &o.json},
         {0},
     };
     const struct bp_usage usage = {
         .command = "new-plugin",
         .words = "NAME",
-        .min_words = 1, .max_words = 1,
-        .about = "Writes the source of a plugin NAME, a complete one to begin with: a copy of the "
-                 "template, a device that is made of host memory. docs/plugin-guide.md leads from "
-                 "there to a plugin for your chip, docs/portable-kernels.md explains --kernels, "
-                 "docs/add-ons.md --add-on, docs/engines.md --engine.",
+        .min_words = 1,
+        .max_words = 1,
+        .about = "Writes the source of a plugin NAME, a complete one to begin with, and files with "
+                 "which GitHub and GitLab build and test it: a device that is made of host memory. "
+                 "docs/plugin-guide.md leads from there to a plugin for your chip, "
+                 "docs/portable-kernels.md explains --kernels, docs/engines.md --engine and "
+                 "--graph-only, docs/collectives.md --ccl, docs/add-ons.md --add-on.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, &request.name);
 
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!name_fits(&request)) return BP_EXIT_USAGE;
-    if (request.handles + request.kernels + request.addon + request.engine > 1) {
-        bp_complain("new-plugin",
-                    "--handles, --kernels, --add-on and --engine are four templates, and there is "
-                    "none for two of them: choose one");
-        return BP_EXIT_USAGE;
-    }
-    if (!request.output) request.output = request.name;
+    if (!name_fits(&request) || !options_fit(&o, &request)) return BP_EXIT_USAGE;
+    request.output = output_path(o.output ? o.output : request.name);
     request.templates = bp_installed_path(BP_TEMPLATES);
     request.files = cJSON_CreateArray();
-    status = copy_make(&request);
-    if (status == BP_EXIT_GOOD) status = copy_report(&request);
+    status = output_is_free(request.output) ? (int)bp_new_plugin_write(&request) : BP_EXIT_USAGE;
+    if (status == BP_EXIT_GOOD) status = request_report(&request, o.json);
     cJSON_Delete(request.files);
+    free(request.output);
     free(request.templates);
     free(request.folder);
     return status;

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c: an engine that compiles groups of sums in f32, and runs each group as one job. */
 #include "template.h"
-
-#include <backplane/engine.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     VALUES = 64, /* of a group, at most */
+    RANK = 8,    /* axes */
     BORDERS = 16 /* inputs of a group, and outputs */
 };
 
 /* A compiled group. It does not change, so that several runs may use it at once. */
 struct sums {
     struct sums_step {
-        uint32_t x, y, z; /* numbers of values */
-        int64_t count;
+        uint32_t x, y, z;                                                 /* numbers of values */
+        int64_t count, rank, shape[RANK], x_stride[RANK], y_stride[RANK]; /* in the axes of z */
     } step[VALUES]; /* one for each node, which makes one value */
     uint32_t n_step, n_value, in[BORDERS], out[BORDERS], n_in, n_out;
     float *constant[VALUES];    /* copies of frozen constants */
@@ -41,10 +40,11 @@ static int64_t sums_count(const struct bp_data_value *v)
     return count;
 }
 
-static int sums_same(const struct bp_data_value *a, const struct bp_data_value *b)
+static int sums_fits(const struct bp_data_value *v)
 {
-    return a->dtype == BP_F32 && b->dtype == BP_F32 && a->rank == b->rank && !a->stride &&
-           !b->stride && !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
+    for (uint32_t i = 0; i < v->rank; i++)
+        if (v->shape[i] < 0) return 0; /* a symbol: known at run time only */
+    return v->dtype == BP_F32 && v->rank <= RANK && !v->stride;
 }
 
 /* All sums that it can compute are one group; the core divides it if it must. */
@@ -53,9 +53,11 @@ static enum bp_status sums_claim(void *self, const struct bp_graph_data *g, stru
     for (size_t n = 0; n < g->n_node; n++) {
         const struct bp_data_node *node = BP_ROW(struct bp_data_node, g->node, g->node_stride, n);
         if (strcmp(node->op, "add")) continue;
-        out->group[n] = sums_same(sums_value(g, node->in[0]), sums_value(g, node->in[1]));
+        out->group[n] = sums_fits(sums_value(g, node->in[0])) &&
+                        sums_fits(sums_value(g, node->in[1])) &&
+                        sums_fits(sums_value(g, node->out[0]));
         if (out->group[n]) out->n_group = 1;
-        else out->reason[n] = "its inputs have different shapes, or are not f32";
+        else out->reason[n] = "its tensors are not f32, or have more than 8 axes";
     }
     return BP_OK;
 }
@@ -78,6 +80,15 @@ static enum bp_status sums_keep(struct sums *s, const struct bp_host *host, uint
     return BP_OK;
 }
 
+/* The strides of v in the axes of z: along an axis that v lacks, or has with extent 1, it repeats. */
+static void sums_align(const struct bp_data_value *v, const struct bp_data_value *z, int64_t *out)
+{
+    int64_t step = 1, lead = (int64_t)z->rank - v->rank;
+
+    for (int64_t i = (int64_t)v->rank - 1; i >= 0; step *= v->shape[i--])
+        out[lead + i] = v->shape[i] == 1 ? 0 : step;
+}
+
 /* Lists the sums, and gives each result a place in the workspace. */
 static enum bp_status sums_fill(struct sums *s, const struct bp_host *host,
                                 const struct bp_graph_data *g)
@@ -96,7 +107,12 @@ static enum bp_status sums_fill(struct sums *s, const struct bp_host *host,
         step->x = node->in[0];
         step->y = node->in[1];
         step->z = node->out[0];
-        step->count = sums_count(sums_value(g, step->z));
+        const struct bp_data_value *z = sums_value(g, step->z);
+        step->count = sums_count(z);
+        step->rank = z->rank;
+        memcpy(step->shape, z->shape, z->rank * sizeof *z->shape);
+        sums_align(sums_value(g, step->x), z, step->x_stride);
+        sums_align(sums_value(g, step->y), z, step->y_stride);
     }
     return status;
 }
@@ -130,6 +146,19 @@ static enum bp_status sums_compile(void *self, const struct bp_engine_compile *c
     return BP_OK;
 }
 
+/* Computes one sum. */
+static void sums_step_run(const struct sums_step *s, float *z, const float *x, const float *y)
+{
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t x_at = 0, y_at = 0, rest = i;
+        for (int64_t axis = s->rank - 1; axis >= 0; rest /= s->shape[axis--]) {
+            x_at += rest % s->shape[axis] * s->x_stride[axis];
+            y_at += rest % s->shape[axis] * s->y_stride[axis];
+        }
+        z[i] = x[x_at] + y[y_at];
+    }
+}
+
 /* Runs on the device. */
 static void sums_run_job(const void *args)
 {
@@ -140,9 +169,10 @@ static void sums_run_job(const void *args)
         at[v] = j->s->constant[v] ? j->s->constant[v] : (float *)(void *)(j->work + j->s->at[v]);
     for (uint32_t i = 0; i < j->s->n_in; i++) at[j->s->in[i]] = j->in[i];
     for (uint32_t o = 0; o < j->s->n_out; o++) at[j->s->out[o]] = j->out[o];
-    for (uint32_t n = 0; n < j->s->n_step; n++)
-        for (int64_t i = 0; i < j->s->step[n].count; i++)
-            at[j->s->step[n].z][i] = at[j->s->step[n].x][i] + at[j->s->step[n].y][i];
+    for (uint32_t n = 0; n < j->s->n_step; n++) {
+        const struct sums_step *s = &j->s->step[n];
+        sums_step_run(s, at[s->z], at[s->x], at[s->y]);
+    }
 }
 
 static enum bp_status sums_run(const struct bp_engine_run *r)
@@ -158,8 +188,7 @@ static enum bp_status sums_run(const struct bp_engine_run *r)
     return BP_OK;
 }
 
-static const struct bp_engine_op known[] = {{BP_OPROW(add)}};
-extern const struct bp_engines template_engines;
+static const struct bp_engine_op known[] = {{BP_OPROW(add), .types = {BP_M(F32)}}};
 const struct bp_engines template_engines = {
     .size = sizeof template_engines,
     .known = known,
