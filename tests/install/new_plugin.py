@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks `bp new-plugin` with an installed Backplane: each combination of options builds, new plugins reach their level, their
+CI files run, and wrong requests leave nothing behind.
+
+    new_plugin.py ROOT BUILD
+
+Prints TAP.
+"""
+import glob
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+
+import moved
+import plugins
+
+sys.path.insert(0, os.path.join(moved.ROOT, "tests", "tools"))
+import ci_steps  # noqa: E402
+
+KINDS = {"": "addresses", "--addresses": "addresses", "--handles": "handles", "--graph-only": "graph"}
+STRICT = "-O0 -Werror -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
+# A source of Backplane whose build does nothing, and the commands that would install it.
+FAKE_DEV = "#!/bin/sh\necho dev $1 in $(basename \"$(dirname \"$0\")\"), umask $(umask)\nmkdir $(dirname $0)/build\n"
+FAKE_COMMAND = "#!/bin/sh\necho {0} \"$1\"\n"
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+
+
+def listing(folder):
+    return sorted(os.path.join(d, n) for d, dirs, names in os.walk(folder) for n in dirs + names)
+
+
+def refused(installed):
+    """Names and options that cannot be used, and directories that cannot be written, end with 2 and leave nothing."""
+    def refuses(words, *arguments):
+        before = listing(installed.work)
+        said = installed.refuses("new-plugin", *arguments)
+        moved.expect(words in said, f"bp new-plugin {' '.join(arguments)}: expected '{words}', got: {said}")
+        moved.expect(listing(installed.work) == before, f"{' '.join(arguments)}: {listing(installed.work)}")
+
+    for name in ("", "1dev", "MyDev", "my-dev", "../up", "_dev", "a" * 32):
+        refuses("letters", name)
+    with open(os.path.join(moved.ROOT, "plugins", "meson.build"), encoding="utf-8") as f:
+        own = [n for n in os.listdir(os.path.join(moved.ROOT, "plugins")) if f"bp_{n}'" in f.read() or n in
+               ("cpu", "xpu", "cuda", "hip", "openvino", "npu", "mlu", "kunlun", "ipu")]
+    moved.expect(len(own) == 9, f"{own}")
+    for name in own + ["net_ucx", "ccl", "portable"]:
+        refuses("reserved", name)
+    for options in itertools.combinations(("--addresses", "--handles", "--graph-only"), 2):
+        refuses("choose one", "both", *options)
+    refuses("without kernels", "both", "--graph-only", "--kernels", "portable")
+    refuses("--ccl needs", "both", "--kernels", "portable", "--ccl")
+    for option in ("--handles", "--engine", "--ccl", "--graph-only", "--addresses"):
+        refuses("without a device", "both", "--add-on", option)
+    refuses("expected `--kernels portable`", "both", "--kernels", "fast")
+    refuses("--sdk", "both", "--sdk", "a'b")
+    refuses("value", "both", "--kernels")
+    folder = installed.new_plugin("kept")
+    for output in ("kept", "kept/", "kept/plugin.c"):
+        refuses("not overwritten", "kept", "--output", output)
+    refuses("cannot be created", "kept", "--output", "kept/plugin.c/under")
+    refuses("cannot be created", "kept", "--output", "absent/under")
+    refuses("cannot be created", "kept", "--output", "/proc/under")
+    os.symlink("/nowhere", os.path.join(installed.work, "link"))
+    refuses("not overwritten", "link")
+    os.unlink(os.path.join(installed.work, "link"))
+    os.mkdir(os.path.join(installed.work, "empty"))
+    installed.bp("new-plugin", "kept", "--output", "empty/")
+    moved.expect([p.replace("/empty/", "/kept/") for p in listing(f"{installed.work}/empty")] == listing(folder), "an empty directory")
+
+
+def combinations():
+    for kind, engine, ccl in itertools.product(KINDS, ("", "--engine"), ("", "--ccl")):
+        yield [o for o in (kind, engine, ccl) if o]
+    for kind, engine in itertools.product(("", "--handles"), ("", "--engine")):
+        yield [o for o in (kind, engine, "--kernels", "portable") if o]
+    yield ["--add-on"]
+
+
+def builds(installed):
+    """Every combination of options is a tree that compiles without a warning, names itself only, and has readable CI files."""
+    number = 0
+    for number, options in enumerate(combinations()):
+        name = f"dev{number}"
+        wrote = json.loads(installed.bp("new-plugin", name, "--json", *options))
+        folder = os.path.join(installed.work, name)
+        files = [p for p in listing(folder) if os.path.isfile(p)]
+        moved.expect(sorted(wrote["files"]) == sorted(os.path.relpath(p, folder) for p in files), f"{wrote}: {files}")
+        for path in files:
+            text = plugins.read(path)
+            wrong = re.search(r"template|/\*[-+] |#[-+] |@sdk@", os.path.basename(path) + text, re.I)
+            moved.expect(not wrong, f"{options}: {path} has '{wrong and wrong[0]}'")
+        for path in (f"{folder}/.gitlab-ci.yml", f"{folder}/.github/workflows/conformance.yml"):
+            moved.expect(any("bp conform" in s for s in ci_steps.scripts(path)), f"{options}: {path} runs no suite")
+        if "--kernels" in options:
+            headers = f"-I{installed.flags('--variable=kernelsdir')[0]}"
+            installed.sh(folder, f"cc -std=c11 -D_GNU_SOURCE -fPIC {STRICT} {headers} $(pkg-config --cflags backplane) -fsyntax-only *.c")
+        else:
+            installed.sh(folder, f"sh build.sh {STRICT}")
+    moved.expect(number > 16, f"only {number} combinations")
+
+
+def steps(installed, name, file, *options):
+    """Runs a CI file of a new plugin; returns the plugin's directory and the output."""
+    folder = installed.new_plugin(name, *options)
+    trusted = os.path.join(installed.work, f"{name}-installed")
+    run = f"{sys.executable} {moved.ROOT}/tests/tools/ci_steps.py {file} BP_PLUGIN_PATH={trusted}"
+    return folder, installed.sh(folder, run)
+
+
+def github(installed):
+    """GitHub's steps of a plugin without kernels build it, and the whole suite grants it the level core."""
+    folder, said = steps(installed, "gdev", ".github/workflows/conformance.yml", "--graph-only")
+    moved.expect("uses Backplane" in said and re.search("^level core", said, re.M), said[-800:])
+    moved.expect(all(os.path.getsize(f"{folder}/report.{kind}") > 1000 for kind in ("xml", "html")), "reports")
+
+
+def gitlab(installed):
+    """GitLab's steps of an add-on build it, and its row passes; a row that is wrong makes them fail."""
+    folder, said = steps(installed, "mine", ".gitlab-ci.yml", "--add-on")
+    moved.expect("uses Backplane" in said and re.search("^[1-9][0-9]* pass", said, re.M), said[-800:])
+    text = plugins.read(folder, "mine.c").replace("+ a->b)) / 2", "+ a->b)) / 3")
+    write(f"{folder}/mine.c", text)
+    try:
+        installed.sh(folder, f"{sys.executable} {moved.ROOT}/tests/tools/ci_steps.py .gitlab-ci.yml BP_PLUGIN_PATH={installed.work}/mine-installed")
+    except moved.Failed as failed:
+        moved.expect("fail  kernel/mine.SquarePlus" in str(failed), str(failed)[-800:])
+    else:
+        raise moved.Failed("a wrong row passes")
+
+
+def quick(installed, name, options, *arguments):
+    folder = installed.new_plugin(name, *options)
+    installed.sh(folder, f"sh build.sh {STRICT} && bp manifest bp_{name}.so")
+    report = json.loads(installed.sh(folder, f"bp conform {name} --json - --quick {' '.join(arguments)}"))
+    return folder, report["totals"]
+
+
+def collectives(installed):
+    """The collectives of new plugins, with addresses and with handles, pass cases of each call; a wrong sum fails."""
+    calls = "--suite ccl --filter 'ccl/[a-z]*/f32*' --filter 'ccl/send/*' --filter 'ccl/abort/*' --filter 'ccl/death/*'"
+    _, totals = quick(installed, "cdev", ["--ccl"], calls)
+    moved.expect(totals["pass"] > 20, f"{totals}")
+    folder, totals = quick(installed, "chdev", ["--ccl", "--handles", "--engine"], calls)
+    moved.expect(totals["pass"] > 20, f"{totals}")
+    path = os.path.join(folder, "ccl.c")
+    write(path, plugins.read(path).replace("float sum = 0;", "float sum = 1;"))
+    said = installed.sh(folder, "sh build.sh -O0; bp conform chdev --quick --suite ccl --filter 'ccl/all_reduce/f32-sum/*' || true")
+    moved.expect(re.search(r"\b[1-9]\d* fail", said), f"the plugin's own sum is not used:\n{said[-400:]}")
+
+
+def sdk(installed):
+    """ci/sdk.sh gets the source from git or an archive, and says what is missing; with an installed Backplane it does nothing."""
+    folder = installed.new_plugin("sdev", "--sdk", "/nowhere/backplane.tar.gz")
+    moved.expect("/nowhere/backplane.tar.gz" in plugins.read(folder, "ci", "sdk.sh"), "--sdk is not in ci/sdk.sh")
+    folder = installed.new_plugin("tdev")
+    tools, source = os.path.join(installed.work, "tools"), os.path.join(installed.work, "backplane")
+    for path in (tools, source):
+        os.mkdir(path)
+    for name in ("meson", "ldconfig", "pkg-config"):
+        write(f"{tools}/{name}", FAKE_COMMAND.format(name) + ("exit 1\n" if name == "pkg-config" else ""))
+    write(f"{source}/dev", FAKE_DEV)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": "/dev/null", "TMPDIR": installed.work}
+    subprocess.run(["tar", "-czf", "source.tar.gz", "backplane"], cwd=installed.work, check=True)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
+    for command in (["init", "-q"], ["add", "dev"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], cwd=source, check=True, env=env)
+    for url in (f"{installed.work}/source.tar.gz", f"file://{source}", ""):
+        done = subprocess.run(["sh", "ci/sdk.sh"], cwd=folder, env={**env, "BACKPLANE_URL": url}, capture_output=True, text=True, check=False)
+        if url:
+            moved.expect(done.stdout.splitlines() == ["pkg-config --exists", "dev build in source, umask 0022", "meson install", "ldconfig "],
+                         f"{url}: {done.stdout}{done.stderr}")
+        else:
+            moved.expect(done.returncode == 1 and "BACKPLANE_URL" in done.stderr, f"{done.returncode}: {done.stderr}")
+    moved.expect(not glob.glob(f"{installed.work}/tmp.*"), f"left behind: {os.listdir(installed.work)}")
+    moved.expect("uses Backplane" in installed.sh(folder, "sh ci/sdk.sh"), "an installed Backplane is not used")
+
+
+if __name__ == "__main__":
+    sys.exit(moved.run_all(plugins.Installed, [refused, builds, github, gitlab, collectives, sdk]))
