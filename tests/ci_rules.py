@@ -34,7 +34,7 @@ BUDGETS = {
     "normal: environments": (60, SUM),
     "normal: style": (30, SUM),
     "normal: headers": (30, SUM),
-    "normal: install": (80, SUM),
+    "normal: install": (110, SUM),
     "normal: docs": (120, SUM),
     "normal: fuzz": (30, SUM),
     "normal: graphs": (60, SUM),

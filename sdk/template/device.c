@@ -9,8 +9,7 @@ enum bp_status template_device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* Work is done later than its call, and the host cannot access the memory: the flags BP_DEVICE_INLINE
- * and BP_DEVICE_HOST_VISIBLE are not set. */
+/* Work is done later than its call, and the host cannot access the memory: no flag says else. */
 enum bp_status template_device_properties(void *self, uint32_t device,
                                           struct bp_device_properties *out)
 {

@@ -30,10 +30,9 @@ static const struct bp_runtime runtime = {
 };
 
 static const struct bp_plugin plugin = {
-    .size = sizeof plugin,
-    .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
-    .name = "template", .version = "0.1.0", .kind = "template", .create = plugin_create,
-    .destroy = plugin_destroy, .runtime = &runtime,
+    .size = sizeof plugin, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR,
+    .build = BP_BUILD_FLAGS, .name = "template", .version = "0.1.0", .kind = "template",
+    .create = plugin_create, .destroy = plugin_destroy, .runtime = &runtime,
     .kernels = &template_kernels, /*- graph */
     /*+ engine: .engines = &template_engines, */
     /*+ ccl: .ccl = &template_ccl, */

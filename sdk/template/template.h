@@ -45,8 +45,7 @@ enum bp_status template_wait(struct template_self *self, uint64_t job, uint64_t 
 /* Defined in memory.c. Returns the pointer by which the device accesses `address` of the allocation
  * with this handle. Host memory has handle NULL, and is accessed by its own address. */
 void *template_reach(void *handle, const void *address);
-/* The tables, each of which is defined in the file of its name. */
-extern const struct bp_kernels template_kernels; /*- graph */
+extern const struct bp_kernels template_kernels; /* kernels.c */ /*- graph */
 /*+ engine: extern const struct bp_engines template_engines; */
 /*+ ccl: extern const struct bp_ccl template_ccl; */
 

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Names of Backplane's own plugins and libraries; first words of its functions; files of templates. */
+/* Names of Backplane's own plugins and libraries, first words of its functions, and names of files
+ * of the templates. */
 static const char *const reserved[] = {"cpu",      "xpu", "cuda",     "hip", "kunlun",
                                        "openvino", "ipu", "npu",      "mlu", "sim",
                                        "net_ucx",  "bp",  "portable", "ccl", "engine"};
@@ -144,8 +145,8 @@ int bp_cmd_new_plugin(int argc, char **argv)
         {"handles", 0, BP_OPTION_FLAG, NULL, "memory has handles, and no addresses", &o.handles},
         {"graph-only", 0, BP_OPTION_FLAG, NULL,
          "no kernels: an engine compiles graphs, and single calls too", &o.graph},
-        {"kernels", 0, BP_OPTION_TEXT, "portable",
-         "a chip with a C compiler, which runs the portable kernels", &o.kernels},
+        {"kernels", 0, BP_OPTION_TEXT, "KIND",
+         "portable: a chip with a C compiler, which runs the portable kernels", &o.kernels},
         {"engine", 0, BP_OPTION_FLAG, NULL, "an engine compiles parts of a graph as a whole",
          &o.engine},
         {"ccl", 0, BP_OPTION_FLAG, NULL, "collectives between devices of this kind", &o.ccl},

@@ -7,7 +7,7 @@
  *     TEXT / *- WORD * /        TEXT #- WORD       a line of plugins without the feature WORD
  *     / *+ WORD: TEXT * /       #+ WORD: TEXT      a line of plugins with it
  *
- * (without the spaces between a slash and an asterisk). A line may have several marks at its end. */
+ * (without the spaces between a slash and an asterisk). A line may end in several marks. */
 #include "new_plugin.h"
 
 #include <errno.h>

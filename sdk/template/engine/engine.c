@@ -80,7 +80,8 @@ static enum bp_status sums_keep(struct sums *s, const struct bp_host *host, uint
     return BP_OK;
 }
 
-/* The strides of v in the axes of z: along an axis that v lacks, or has with extent 1, it repeats. */
+/* The strides of v in the axes of z: along an axis that v lacks, or has with extent 1, v repeats.
+ * out is 0 at first. */
 static void sums_align(const struct bp_data_value *v, const struct bp_data_value *z, int64_t *out)
 {
     int64_t step = 1, lead = (int64_t)z->rank - v->rank;
