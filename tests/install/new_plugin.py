@@ -18,8 +18,9 @@ import sys
 import moved
 import plugins
 
-sys.path.insert(0, os.path.join(moved.ROOT, "tests", "tools"))
+sys.path[:0] = [os.path.join(moved.ROOT, "tests", part) for part in ("tools", "targets")]
 import ci_steps  # noqa: E402
+import kinds  # noqa: E402
 
 KINDS = {"": "addresses", "--addresses": "addresses", "--handles": "handles", "--graph-only": "graph"}
 STRICT = "-O0 -Werror -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
@@ -48,11 +49,7 @@ def refused(installed):
 
     for name in ("", "1dev", "MyDev", "my-dev", "../up", "_dev", "a" * 32):
         refuses("letters", name)
-    with open(os.path.join(moved.ROOT, "plugins", "meson.build"), encoding="utf-8") as f:
-        own = [n for n in os.listdir(os.path.join(moved.ROOT, "plugins")) if f"bp_{n}'" in f.read() or n in
-               ("cpu", "xpu", "cuda", "hip", "openvino", "npu", "mlu", "kunlun", "ipu")]
-    moved.expect(len(own) == 9, f"{own}")
-    for name in own + ["net_ucx", "ccl", "portable"]:
+    for name in [*kinds.KINDS, "openvino", "sim", "net_ucx", "ccl", "engine", "portable", "bp"]:
         refuses("reserved", name)
     for options in itertools.combinations(("--addresses", "--handles", "--graph-only"), 2):
         refuses("choose one", "both", *options)
@@ -69,6 +66,15 @@ def refused(installed):
     refuses("cannot be created", "kept", "--output", "kept/plugin.c/under")
     refuses("cannot be created", "kept", "--output", "absent/under")
     refuses("cannot be created", "kept", "--output", "/proc/under")
+    full = subprocess.run(["bash", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" new-plugin big", installed.bp_path],
+                          cwd=installed.work, capture_output=True, text=True, check=False)
+    moved.expect(full.returncode == 4 and "File too large" in full.stderr, f"{full.returncode}: {full.stderr}")
+    os.mkdir(os.path.join(installed.work, "here"))
+    there = subprocess.run([installed.bp_path, "new-plugin", "big", "--output", "."], cwd=f"{installed.work}/here",
+                           capture_output=True, text=True, check=False)
+    moved.expect(there.returncode == 2 and "cannot be created" in there.stderr, f"{there.returncode}: {there.stderr}")
+    moved.expect(sorted(os.listdir(installed.work)) == ["here", "kept"] and not os.listdir(f"{installed.work}/here"),
+                 f"left behind: {listing(installed.work)}")
     os.symlink("/nowhere", os.path.join(installed.work, "link"))
     refuses("not overwritten", "link")
     os.unlink(os.path.join(installed.work, "link"))
