@@ -96,6 +96,7 @@ struct bp_core {
         width; /* threads that one launch may use: the option, BP_THREADS, or the number of
                   processors of this process */
     char *plugin_path, *plugins; /* from the options, or NULL */
+    struct bp_row_filter *row_filter; /* BP_KERNELS (plugin/row_filter.h), or NULL */
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */

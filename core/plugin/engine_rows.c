@@ -2,7 +2,7 @@
 /* engine_rows.c: adds kernel rows to a plugin whose devices have BP_DEVICE_GRAPH_ONLY: one for each
  * operator that its engine knows. */
 #include "engine_rows.h"
-#include "loader.h"
+#include "row_filter.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -132,5 +132,5 @@ bool bp_engine_rows_add(struct bp_load *load)
         entry->kernel_layouts[n + i] = NULL;
     }
     entry->n_kernel = entry->n_own = n + more;
-    return true;
+    return bp_row_filter_apply(load, n);
 }

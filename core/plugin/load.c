@@ -5,6 +5,7 @@
 #include "../base/activity.h"
 #include "loader.h"
 #include "../call/kernel_layout.h"
+#include "row_filter.h"
 #include "row_layouts.h"
 #include "row_types.h"
 #include <backplane/call.h>
@@ -304,7 +305,7 @@ static bool load_check_rows(struct bp_load *load)
         entry->kernel_reason[i] = reason;
     }
     entry->n_own = entry->n_kernel;
-    return load_check_layouts(load);
+    return bp_row_filter_apply(load, 0) && load_check_layouts(load);
 }
 
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
@@ -384,6 +385,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry, struct bp_plugin
         {BP_STEP_DEVICES, bp_engine_rows_add},
         {BP_STEP_DEVICES, bp_addons_load},
         {BP_STEP_DEVICES, load_sort_rows},
+        {BP_STEP_DEVICES, bp_row_filter_report},
     };
     struct bp_load load = {.entry = entry, .owner = owner, .load_addon = load_entry};
     bool good = true;

@@ -4,6 +4,7 @@
 
 #include "../schema/op.h"
 #include "../plugin/entry.h"
+#include "../plugin/row_filter.h"
 #include "../base/generator.h"
 #include "../base/number.h"
 #include "../profile/profile.h"
@@ -208,6 +209,7 @@ static enum bp_status core_set_options(struct bp_core *core, const struct bp_cor
 static void core_free(struct bp_core *core)
 {
     bp_plugin_entries_destroy(core);
+    bp_row_filter_destroy(core);
     free(core->plugin_path);
     free(core->plugins);
     pthread_mutex_destroy(&core->lock);
@@ -265,6 +267,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->checks_room = core->deny_blocking || core->wait_source;
     read_memory_limit(core);
     read_fallback(core, options);
+    if (status == BP_OK) status = bp_row_filter_create(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
         bp_core_release(core);

@@ -14,10 +14,10 @@ enum { NAME = 40, CHANGES = 2 };
 /* The variables that the library reads. Plugins have others, whose names are not known here. */
 static const char *const known[] = {
     "BP_ALLOW", "BP_BLOCK", "BP_CCL_NATIVE", "BP_CCL_TABLE", "BP_CCL_TIMEOUT", "BP_CCL_WAYS",
-    "BP_DUMP_PASSES", "BP_ENGINE_TIMEOUT", "BP_FALLBACK", "BP_LOG", "BP_MEM_LIMIT", "BP_PASSES",
-    "BP_PLUGINS", "BP_PLUGIN_PATH", "BP_PROFILE", "BP_PROFILE_FLAGS", "BP_PROGRAM_CACHE",
-    "BP_RANK", "BP_SEED", "BP_STORE", "BP_STORE_HOST", "BP_STREAMS", "BP_SYNC", "BP_THREADS",
-    "BP_VALIDATE", "BP_WAIT_TIMEOUT", "BP_WORLD_SIZE",
+    "BP_DUMP_PASSES", "BP_ENGINE_TIMEOUT", "BP_FALLBACK", "BP_KERNELS", "BP_LOG", "BP_MEM_LIMIT",
+    "BP_PASSES", "BP_PLUGINS", "BP_PLUGIN_PATH", "BP_PROFILE", "BP_PROFILE_FLAGS",
+    "BP_PROGRAM_CACHE", "BP_RANK", "BP_SEED", "BP_STORE", "BP_STORE_HOST", "BP_STREAMS",
+    "BP_SYNC", "BP_THREADS", "BP_VALIDATE", "BP_WAIT_TIMEOUT", "BP_WORLD_SIZE",
 };
 enum { KNOWN = sizeof known / sizeof *known };
 

@@ -10,13 +10,23 @@
 /* The kernel rows of a device for an operator: usable rows, and their dtypes by type variable. */
 struct support {
     uint32_t rows;
-    uint32_t of_addon; /* rows that add-ons brought */
-    const char *addon; /* the first such add-on, or NULL */
+    uint32_t of_addon;  /* rows that add-ons brought */
+    const char *addon;  /* the first such add-on, or NULL */
+    const char *reason; /* of the first row that cannot run here or is left out, or NULL */
+    uint32_t refused;   /* rows with that reason */
+    uint32_t others;    /* rows with other reasons */
     uint64_t types[BP_VAR_COUNT];
 };
 
 /* The ways in which a device can run an operator. */
-enum way { WAY_KERNEL, WAY_VIEW, WAY_COPY, WAY_OTHERS, WAY_NONE, WAYS };
+enum way {
+    WAY_KERNEL,
+    WAY_VIEW,
+    WAY_COPY,
+    WAY_OTHERS,
+    WAY_NONE,
+    WAYS
+};
 static const char *const way_word[WAYS] = {"kernel", "view", "copy", "others", "no"};
 
 static enum way way_of(const struct bp_opinfo *op, const struct support *support)
@@ -66,7 +76,13 @@ static struct support support_find(struct bp_device *device, const struct bp_opi
 
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info row = {.size = sizeof row};
-        if (bp_device_kernel(device, i, &row) || strcmp(row.op, op->name) || *row.reason) continue;
+        if (bp_device_kernel(device, i, &row) || strcmp(row.op, op->name)) continue;
+        if (*row.reason) {
+            if (!support.reason) support.reason = row.reason;
+            if (!strcmp(support.reason, row.reason)) support.refused++;
+            else support.others++;
+            continue;
+        }
         support.rows++;
         if (strcmp(row.plugin, owner)) {
             support.of_addon++;
@@ -124,21 +140,54 @@ static char *attrs_text(const struct bp_opinfo *op)
     return text;
 }
 
+/* The note below an operator of a device: rows of add-ons, rows that cannot run; "" if there are
+ * none. The caller frees it. */
+static char *note_text(const struct support *support)
+{
+    char *addon = support->addon ? bp_text_format("%u of the rows: add-on %s", support->of_addon,
+                                                  support->addon)
+                                 : bp_text_format("%s", "");
+    char *text, others[40] = "";
+
+    if (!support->reason) return addon;
+    if (support->others) snprintf(others, sizeof others, "; %u for other reasons", support->others);
+    text = bp_text_format("%s%s%u more row%s: %s%s", addon, *addon ? "; " : "", support->refused,
+                          support->refused > 1 ? "s" : "", support->reason, others);
+    free(addon);
+    return text;
+}
+
+/* All rows of the device for an operator, with the reason of those that cannot run. */
+static void rows_json(cJSON *json, struct bp_device *device, const struct bp_opinfo *op)
+{
+    cJSON *list = cJSON_AddArrayToObject(json, "names");
+
+    for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
+        struct bp_kernel_info row = {.size = sizeof row};
+        cJSON *one;
+        if (bp_device_kernel(device, i, &row) || strcmp(row.op, op->name)) continue;
+        one = cJSON_CreateObject();
+        bp_json_text(one, "name", row.name);
+        bp_json_text(one, "reason", row.reason);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
 /* Adds one row: the description of the operator, or the kernels that the device has for it. */
 static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct bp_device *device)
 {
     char *cell[4] = {NULL};
 
     if (device) {
-        static const char *const without[WAYS] = {"", "view", "copied by the library",
-                                                  "in others", "no kernel"};
+        static const char *const without[WAYS] = {"", "view", "copied by the library", "in others",
+                                                  "no kernel"};
         struct support support = support_find(device, op);
         cell[0] = bp_text_format("%u", support.rows);
         cell[1] = support.rows ? types_text(op, support.types)
                                : bp_text_format("%s", without[way_of(op, &support)]);
-        if (support.addon)
-            cell[2] = bp_text_format("%u of the rows: add-on %s", support.of_addon, support.addon);
-        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]}, cell[2]);
+        cell[2] = note_text(&support);
+        bp_table_row(table, (const char *[]){op->name, cell[0], cell[1]},
+                     *cell[2] ? cell[2] : NULL);
     } else {
         struct bp_opfacts facts = bp_opfacts_find(op->name);
         cell[0] = ports_text(op->in, op->n_in);
@@ -196,10 +245,10 @@ static void types_json(cJSON *json, const struct bp_opinfo *op, const uint64_t *
 static void ports_json(cJSON *json, const char *key, const struct bp_port *port, unsigned n)
 {
     static const char *const kinds[16] = {
-        [BP_PORT_IN] = "one", [BP_PORT_OPT] = "optional", [BP_PORT_VAR] = "any",
-        [BP_PORT_OUT] = "one", [BP_PORT_OPTOUT] = "optional",
-        [BP_PORT_HOST] = "host", [BP_PORT_VIEW] = "view", [BP_PORT_UPDATE] = "update",
-        [BP_PORT_VAROUT] = "any", [BP_PORT_VIEWS] = "views",
+        [BP_PORT_IN] = "one",      [BP_PORT_OPT] = "optional",    [BP_PORT_VAR] = "any",
+        [BP_PORT_OUT] = "one",     [BP_PORT_OPTOUT] = "optional", [BP_PORT_HOST] = "host",
+        [BP_PORT_VIEW] = "view",   [BP_PORT_UPDATE] = "update",   [BP_PORT_VAROUT] = "any",
+        [BP_PORT_VIEWS] = "views",
     };
     cJSON *list = cJSON_AddArrayToObject(json, key);
 
@@ -269,6 +318,7 @@ static cJSON *op_json(const struct bp_opinfo *op, struct bp_device *device)
         bp_json_text(kernels, "runs", way_word[way_of(op, &support)]);
         types_json(kernels, op, support.types);
         if (support.addon) bp_json_text(kernels, "addon", support.addon);
+        rows_json(kernels, device, op);
     }
     return json;
 }
@@ -314,8 +364,7 @@ int bp_cmd_ops(int argc, char **argv)
     bool json = false, markdown = false, onnx = false;
     const struct bp_option options[] = {
         {"device", 0, BP_OPTION_TEXT, "DEV",
-         "the dtypes that this device has kernels for, its plugin's own operators too",
-         &device},
+         "the dtypes that this device has kernels for, its plugin's own operators too", &device},
         {"markdown", 0, BP_OPTION_FLAG, NULL, "print docs/ops.md", &markdown},
 #ifdef BP_ONNX
         {"onnx", 0, BP_OPTION_FLAG, NULL, "print the table of docs/onnx.md", &onnx},

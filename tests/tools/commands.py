@@ -565,12 +565,29 @@ def ops_of_a_device():
            result)
     answer = expect_status(bp("ops", "--device", "stage", "--json"), 0).json()
     kernels = {op["name"]: op["kernels"] for op in answer["ops"]}
-    expect(answer["device"] == "stage:0" and kernels["add"] == {"rows": 1, "runs": "kernel", "types": {"T": ["f32"]}},
-           f"{kernels}")
-    expect(kernels["conv"] == {"rows": 0, "runs": "no", "types": {"T": []}}, f"{kernels}")
+    names = kernels["add"].pop("names")
+    expect(answer["device"] == "stage:0" and names[0] == {"name": "actor_add_f32", "reason": ""} and
+           len(names) == 2 and names[1]["reason"], f"{names}")
+    expect(kernels["add"] == {"rows": 1, "runs": "kernel", "types": {"T": ["f32"]}}, f"{kernels}")
+    expect(kernels["conv"] == {"rows": 0, "runs": "no", "types": {"T": []}, "names": []}, f"{kernels['conv']}")
     run = {op["name"]: op["kernels"]["runs"] for op in answer["ops"]}
     expect((run["add"], run["reshape"], run["linear"], run["matmul"]) == ("kernel", "view", "others", "no"), f"{run}")
     expect_status(bp("ops", "--device", "orchestra"), 3)
+
+
+@test
+def rows_that_the_user_leaves_out():
+    """BP_KERNELS: ops and info show the rows that it leaves out, and the reason."""
+    env = {"BP_KERNELS": "-add", "BP_LOG": "info"}
+    result = expect_status(bp("ops", "--device", "stage", env=env), 0)
+    expect("\nadd " in result.out and "1 more row: left out by BP_KERNELS (-add); 1 for other reasons" in result.out, "no reason", result)
+    expect("BP_KERNELS leaves out 1 of 2 kernel rows: " in result.err, "no line in the log", result)
+    answer = expect_status(bp("ops", "--device", "stage", "--json", env=env), 0).json()
+    kernels = next(op["kernels"] for op in answer["ops"] if op["name"] == "add")
+    expect(kernels["rows"] == 0 and kernels["names"][0]["reason"] == "left out by BP_KERNELS (-add)", f"{kernels}")
+    expect("left out by BP_KERNELS (-add)" in expect_status(bp("info", "stage", env=env), 0).out, "info: no reason")
+    result = expect_status(bp("info", "stage", env={"BP_KERNELS": "-conf,add"}), 0)
+    expect(": -conf matches no kernel row" in result.err and "got 'add'" in result.err, "no warning", result)
 
 
 @test

@@ -65,6 +65,7 @@ struct bp_core_options { /* parameters */
  * glob on the name. BP_LOG=error|warn|info|debug sets the level of messages (default warn). A
  * set-uid process ignores the environment. BP_ERR_MEMORY: not all manifests could be read.
  *
+ * BP_KERNELS=-NAME,+NAME   kernel rows or operators to leave out, or to use (docs/app-guide.md)
  * BP_THREADS=N             threads that one launch may use, unless the options say it
  * BP_STREAMS=inline|async  the kind of stream that bp_stream_create makes on an inline device
  * BP_SYNC=none|launch      launch: each operator waits for its work; a failure names its launch
