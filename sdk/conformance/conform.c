@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conform.c: one run of the suite: lists the cases, selects and runs them, writes the reports. */
 #include "conform.h"
+#include "earlier.h"
 #include "expect.h"
 #include "runner.h"
 #include <errno.h>
@@ -36,6 +37,10 @@ static bool conform_check_options(const struct conform_options *o)
         conform_complain(o, "shard %u of %u: expected 1 to %u\n", o->shard, o->shards, o->shards);
         return false;
     }
+    if (o->times && !o->shards) {
+        conform_complain(o, "--times divides the cases of --shard I/N, which is not given\n");
+        return false;
+    }
     for (const char *at = o->suites; at && *at; at += strcspn(at, ","), at += *at == ',') {
         int suite = 0;
         size_t n = strcspn(at, ",");
@@ -58,8 +63,13 @@ static bool conform_fits(const struct selection *s, const struct report_case *c)
            selection_fits(s, c->id);
 }
 
+/* The reports of earlier runs that the options name. */
+struct reports {
+    struct earlier baseline, times;
+};
+
 /* Marks the cases that are to run; returns their number. */
-static size_t select_cases(struct report *r)
+static size_t select_cases(struct report *r, const struct earlier *times)
 {
     const struct conform_options *o = r->options;
     size_t n = 0, kept = 0;
@@ -68,28 +78,30 @@ static size_t select_cases(struct report *r)
         r->at[i].selected = conform_fits(&r->wanted, &r->at[i]);
         if (!r->at[i].selected) continue;
         /* Shard i gets every shards-th case, so that each shard has cases of all kernel rows. */
-        if (o->shards && n++ % o->shards != o->shard - 1) r->at[i].selected = false;
+        if (o->shards && !o->times && n++ % o->shards != o->shard - 1) r->at[i].selected = false;
         kept += r->at[i].selected;
     }
+    if (o->shards && o->times) kept = earlier_shard(times, r, o->shard, o->shards);
     return kept;
 }
 
-static void expect_before(struct report *r, const struct expectations *e)
+static void expect_before(struct report *r, struct expectations *e)
 {
     for (size_t i = 0; i < r->n; i++) {
-        const struct expectation *found = expectation_of(e, r->at[i].id);
+        struct expectation *found = expectation_of(e, r->at[i].id);
         if (!r->at[i].selected || r->at[i].fixed || !found || found->outcome != OUTCOME_SKIP)
             continue;
         r->at[i].outcome = OUTCOME_SKIP;
         r->at[i].expected = true;
+        found->applied = true;
         report_case_message(&r->at[i], "%s", found->reason);
     }
 }
 
-static void expect_after(struct report *r, const struct expectations *e)
+static void expect_after(struct report *r, struct expectations *e)
 {
     for (size_t i = 0; i < r->n; i++) {
-        const struct expectation *found = expectation_of(e, r->at[i].id);
+        struct expectation *found = expectation_of(e, r->at[i].id);
         if (r->at[i].selected && !r->at[i].fixed && found && found->outcome != OUTCOME_SKIP)
             expectation_apply(found, &r->at[i]);
     }
@@ -138,6 +150,8 @@ static void report_finish(struct report *r)
         free(r->at[i].step);
     }
     for (size_t i = 0; i < r->n_row; i++) free(r->row[i].name);
+    for (size_t i = 0; i < r->n_expired; i++) free(r->expired[i]);
+    free(r->expired);
     free(r->at);
     free(r->row);
     free(r->within);
@@ -159,7 +173,7 @@ static double conform_now(void)
 }
 
 /* Runs the selected cases and writes the reports. */
-static int run_selected(struct report *r, const struct expectations *e)
+static int run_selected(struct report *r, struct expectations *e, const struct earlier *baseline)
 {
     const struct conform_options *o = r->options;
     double begin = conform_now();
@@ -172,6 +186,8 @@ static int run_selected(struct report *r, const struct expectations *e)
     expect_before(r, e);
     runner_run(r);
     expect_after(r, e);
+    if (o->expect) expectations_judge(e, r, o->expect);
+    if (o->baseline) earlier_apply(baseline, r);
     r->seconds = conform_now() - begin;
     report_judge(r);
     if (!o->json || strcmp(o->json, "-")) report_text(r, stdout);
@@ -189,12 +205,12 @@ static int run_selected(struct report *r, const struct expectations *e)
 }
 
 /* Continues a run after its cases were listed; returns the exit status. */
-static int run_listed(struct report *r, struct expectations *e)
+static int run_listed(struct report *r, struct expectations *e, const struct reports *reports)
 {
     const struct conform_options *o = r->options;
     struct expectations none = {0};
 
-    if (!r->lost && !select_cases(r)) {
+    if (!r->lost && !select_cases(r, &reports->times)) {
         conform_complain(o, "no case of %s fits; `--list` prints all\n", r->device);
         return 2;
     }
@@ -203,9 +219,29 @@ static int run_listed(struct report *r, struct expectations *e)
             if (r->at[i].selected) printf("%s\n", r->at[i].id);
         return 0;
     }
-    if (r->lost) return run_selected(r, &none);
+    if (r->lost) return run_selected(r, &none, &reports->baseline);
     if (o->expect && !expectations_check(e, r, o->expect)) return 2;
-    return run_selected(r, e);
+    return run_selected(r, e, &reports->baseline);
+}
+
+/* Reads the reports of earlier runs. */
+static bool conform_read_reports(const struct conform_options *o, struct reports *reports)
+{
+    char why[1000];
+
+    if (o->baseline && !earlier_read(&reports->baseline, o->baseline, why, sizeof why)) {
+        conform_complain(o, "--baseline %s\n", why);
+        return false;
+    }
+    if (o->times && !earlier_read(&reports->times, o->times, why, sizeof why)) {
+        conform_complain(o, "--times %s\n", why);
+        return false;
+    }
+    if (o->baseline && strcmp(reports->baseline.device, o->device) &&
+        strncmp(reports->baseline.device, o->device, strlen(o->device)))
+        conform_complain(o, "warning: the baseline is of %s, this run is of %s\n",
+                         reports->baseline.device, o->device);
+    return true;
 }
 
 int conform_run(const struct conform_options *options)
@@ -221,22 +257,25 @@ int conform_run(const struct conform_options *options)
                             .machine = machine_text()};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     struct expectations e = {0};
+    struct reports reports = {{0}, {0}};
     char text[1000];
     int status;
 
     if (o.timeout_s <= 0) o.timeout_s = 60;
     if (!o.jobs) o.jobs = processors < 1 ? 1 : processors > 4 ? 4 : (uint32_t)processors;
     /* The file is read first, because listing the cases of a device takes time. */
-    if (!conform_check_options(&o) ||
+    if (!conform_check_options(&o) || !conform_read_reports(&o, &reports) ||
         (o.expect && !o.list && !expectations_init(&e, o.expect, o.command))) {
         status = 2;
         goto finish;
     }
     status = runner_list(&report, text, sizeof text);
     if (status) conform_complain(&o, "%s\n", text);
-    else status = run_listed(&report, &e);
+    else status = run_listed(&report, &e, &reports);
 finish:
     expectations_finish(&e);
+    earlier_finish(&reports.baseline);
+    earlier_finish(&reports.times);
     report_finish(&report);
     return status;
 }

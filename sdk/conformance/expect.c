@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static enum outcome expected_outcome(const char *word)
 {
@@ -22,6 +23,29 @@ static void make_printable(char *text)
         if ((unsigned char)*text < ' ' || (unsigned char)*text > '~') *text = '?';
 }
 
+/* Reads "until=2026-12-31" and the blanks behind it. False: there is no such day. */
+static bool read_until(char **rest, char until[12])
+{
+    const char *text = *rest + 6;
+    size_t n = strcspn(text, " \t\r\n");
+    struct tm day = {0}, same;
+    int used = 0;
+
+    if (n != 10 ||
+        sscanf(text, "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &used) != 3 ||
+        used != 10 || strspn(text, "0123456789-") < 10 || day.tm_year < 1970)
+        return false;
+    day.tm_year -= 1900;
+    day.tm_mon--;
+    same = day;
+    if (timegm(&same) < 0 || same.tm_mon != day.tm_mon || same.tm_mday != day.tm_mday) return false;
+    memcpy(until, text, n);
+    until[n] = 0;
+    *rest += 6 + n;
+    *rest += strspn(*rest, " \t");
+    return true;
+}
+
 /* Reads one line. Returns false and writes a message if the line is wrong. */
 static bool read_line(struct expectations *e, char *line, const char *path, int number)
 {
@@ -29,6 +53,7 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     char *word = pattern ? strtok_r(NULL, " \t\r\n", &rest) : NULL;
     struct expectation *made;
     enum outcome outcome;
+    char until[12] = "";
 
     if (!pattern || *pattern == '#') return true;
     outcome = expected_outcome(word ? word : "");
@@ -41,6 +66,12 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
         return false;
     }
     rest += strspn(rest, " \t");
+    if (!strncmp(rest, "until=", 6) && !read_until(&rest, until)) {
+        make_printable(rest);
+        fprintf(stderr, "%s:%d: expected until=YYYY-MM-DD with a day that exists, got '%.40s'\n",
+                path, number, rest);
+        return false;
+    }
     rest[strcspn(rest, "\r\n")] = 0;
     if (!*rest) {
         fprintf(stderr, "%s:%d: %s %s has no reason: write why, and where it is worked on\n", path,
@@ -50,13 +81,17 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     e->at = realloc(e->at, (e->n + 1) * sizeof *e->at);
     if (!e->at) abort();
     made = &e->at[e->n++];
-    *made = (struct expectation){strdup(pattern), strdup(rest), outcome, number, false};
+    *made = (struct expectation){strdup(pattern), strdup(rest), outcome, number, "",
+                                 false,           false,        false};
+    memcpy(made->until, until, sizeof until);
     return true;
 }
 
 bool expectations_init(struct expectations *e, const char *path, const char *command)
 {
-    enum { WRONG_LINES = 10 }; /* further lines are not read */
+    enum {
+        WRONG_LINES = 10
+    }; /* further lines are not read */
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
@@ -108,11 +143,39 @@ bool expectations_check(struct expectations *e, const struct report *report, con
     return ok;
 }
 
-const struct expectation *expectation_of(const struct expectations *e, const char *id)
+struct expectation *expectation_of(const struct expectations *e, const char *id)
 {
     for (size_t i = 0; i < e->n; i++)
         if (!fnmatch(e->at[i].pattern, id, FNM_NOESCAPE)) return &e->at[i];
     return NULL;
+}
+
+void expectations_judge(struct expectations *e, struct report *report, const char *path)
+{
+    char today[12];
+    time_t now = time(NULL);
+    struct tm day;
+
+    strftime(today, sizeof today, "%Y-%m-%d", gmtime_r(&now, &day));
+    for (size_t i = 0; i < e->n; i++) {
+        struct expectation *one = &e->at[i];
+        for (size_t c = 0; c < report->n && !one->met; c++)
+            one->met = report->at[c].selected && !report->at[c].fixed &&
+                       !fnmatch(one->pattern, report->at[c].id, FNM_NOESCAPE);
+        if (one->met && !one->applied)
+            fprintf(stderr, "%s:%d: %s %s is not used: no case of this run needs it; remove it\n",
+                    path, one->line, one->pattern, outcome_name(one->outcome));
+        if (!*one->until || strcmp(today, one->until) <= 0) continue;
+        report->expired = realloc(report->expired,
+                                  (report->n_expired + 1) * sizeof *report->expired);
+        if (!report->expired ||
+            asprintf(&report->expired[report->n_expired++],
+                     "%s:%d: %s %s was to hold until %s: repair the cause and remove the entry, or "
+                     "set a new date: %s",
+                     path, one->line, one->pattern, outcome_name(one->outcome), one->until,
+                     one->reason) < 0)
+            abort();
+    }
 }
 
 static void expect_set(struct report_case *c, enum outcome outcome, const char *before,
@@ -128,7 +191,7 @@ static void expect_set(struct report_case *c, enum outcome outcome, const char *
     c->expected = true;
 }
 
-void expectation_apply(const struct expectation *e, struct report_case *c)
+void expectation_apply(struct expectation *e, struct report_case *c)
 {
     bool bad = outcome_is_bad(c->outcome);
 
@@ -140,4 +203,5 @@ void expectation_apply(const struct expectation *e, struct report_case *c)
     else if (c->outcome == OUTCOME_PASS)
         expect_set(c, OUTCOME_XPASS,
                    "it passes, but was expected not to; remove the expectation: ", e->reason);
+    e->applied |= c->expected;
 }

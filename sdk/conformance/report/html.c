@@ -57,6 +57,32 @@ static void print_head(const struct report *r, FILE *file)
     if (r->n_missing && !r->unjudged) fprintf(file, "</p>\n");
 }
 
+/* Expectations that are out of date, and the cases that the baseline has as failures. */
+static void print_earlier(const struct report *r, FILE *file)
+{
+    size_t known = 0, repaired = 0;
+
+    for (size_t i = 0; i < r->n_expired; i++) {
+        fprintf(file, "<div class=\"failure\"><strong>expired</strong> <span class=\"id\">");
+        escape(file, r->expired[i]);
+        fprintf(file, "</span></div>\n");
+    }
+    if (!r->compared) return;
+    for (size_t i = 0; i < r->n; i++) {
+        known += r->at[i].known;
+        repaired += r->at[i].repaired;
+    }
+    fprintf(file, "<p>Failures that the baseline knows: %zu; fixed since the baseline: %zu.</p>\n",
+            known, repaired);
+    for (size_t i = 0, shown = 0; i < r->n && shown < 300; i++) {
+        if (!r->at[i].repaired) continue;
+        fprintf(file, "<p class=\"id\">fixed: ");
+        escape(file, r->at[i].id);
+        fprintf(file, "</p>\n");
+        shown++;
+    }
+}
+
 static void print_totals(const struct report *r, FILE *file)
 {
     fprintf(file, "<h2>Totals</h2>\n<div class=\"scroll\"><table><thead><tr><th>suite</th>");
@@ -277,6 +303,7 @@ static void print_others(const struct report *r, enum outcome outcome, const cha
 void report_html(const struct report *r, FILE *file)
 {
     print_head(r, file);
+    print_earlier(r, file);
     print_totals(r, file);
     print_failures(r, file);
     print_matrix(r, file);

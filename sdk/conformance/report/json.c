@@ -55,6 +55,8 @@ static void add_cases(cJSON *to, const struct report *r)
         cJSON_AddStringToObject(entry, "outcome", outcome_name(c->outcome));
         cJSON_AddNumberToObject(entry, "seconds", c->seconds);
         cJSON_AddStringToObject(entry, "message", c->message);
+        if (c->known) cJSON_AddTrueToObject(entry, "known");
+        if (c->repaired) cJSON_AddTrueToObject(entry, "fixed");
         if (c->worst >= 0) cJSON_AddNumberToObject(entry, "worst", c->worst);
         if (c->n_step) add_steps(cJSON_AddArrayToObject(entry, "steps"), r, c);
         cJSON_AddItemToArray(to, entry);
@@ -127,6 +129,10 @@ void report_json(const struct report *r, FILE *file)
     cJSON_AddNumberToObject(rows, "total", (double)r->rows_total);
     add_facts(cJSON_AddObjectToObject(json, "row_ways"), r);
     add_cases(cJSON_AddArrayToObject(json, "cases"), r);
+    if (r->n_expired)
+        cJSON_AddItemToObject(json, "expired",
+                              cJSON_CreateStringArray((const char *const *)r->expired,
+                                                      (int)r->n_expired));
     add_accuracy(cJSON_AddArrayToObject(json, "accuracy"), r);
     if (r->options->data) add_blockers(cJSON_AddArrayToObject(json, "missing"), r);
     else add_missing(cJSON_AddArrayToObject(json, "missing_operators"), r);

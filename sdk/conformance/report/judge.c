@@ -102,7 +102,7 @@ bool report_is_good(const struct report *r)
         if (r->totals[i] && outcome_is_bad((enum outcome)i)) return false;
     for (size_t i = 0; i < r->n_row; i++)
         if (r->row[i].counted && !report_row_ran(r, &r->row[i])) return false;
-    return !r->broken;
+    return !r->broken && !r->n_expired;
 }
 
 const char *report_worst(double worst, char *text, size_t size)

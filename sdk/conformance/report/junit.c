@@ -44,12 +44,13 @@ static size_t junit_count(const struct report *r, int suite, enum outcome a, enu
 
 static void print_counts(const struct report *r, int suite, FILE *file)
 {
-    size_t tests = 0;
+    size_t tests = 0, expired = suite < 0 ? r->n_expired : 0;
 
     for (size_t i = 0; i < r->n; i++)
         tests += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite);
+    tests += expired;
     fprintf(file, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\"", tests,
-            junit_count(r, suite, OUTCOME_FAIL, OUTCOME_XPASS, OUTCOME_XPASS),
+            junit_count(r, suite, OUTCOME_FAIL, OUTCOME_XPASS, OUTCOME_XPASS) + expired,
             junit_count(r, suite, OUTCOME_CRASH, OUTCOME_TIMEOUT, OUTCOME_COUNT),
             junit_count(r, suite, OUTCOME_SKIP, OUTCOME_UNSUPPORTED, OUTCOME_XFAIL));
 }
@@ -61,6 +62,20 @@ static void print_note(const struct report *r, FILE *file)
     fprintf(file, "    <properties>\n      <property name=\"note\" value=\"");
     escape(file, r->options->note);
     fprintf(file, "\"/>\n    </properties>\n");
+}
+
+/* Expectations that are out of date, as failures of a suite of their own. */
+static void print_expired(const struct report *r, FILE *file)
+{
+    if (!r->n_expired) return;
+    fprintf(file, "  <testsuite name=\"expectations\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
+                  "skipped=\"0\">\n", r->n_expired, r->n_expired);
+    for (size_t i = 0; i < r->n_expired; i++) {
+        fprintf(file, "    <testcase classname=\"expectations\" name=\"");
+        escape(file, r->expired[i]);
+        fprintf(file, "\">\n      <failure message=\"its date has passed\"/>\n    </testcase>\n");
+    }
+    fprintf(file, "  </testsuite>\n");
 }
 
 void report_junit(const struct report *r, FILE *file)
@@ -80,5 +95,6 @@ void report_junit(const struct report *r, FILE *file)
             if (r->at[i].selected && (int)r->at[i].suite == s) print_case(&r->at[i], file);
         fprintf(file, "  </testsuite>\n");
     }
+    print_expired(r, file);
     fprintf(file, "</testsuites>\n");
 }

@@ -20,7 +20,9 @@ struct report_case {
     bool quick, selected;
     /* The case has nothing to run: the child reported outcome and message with the list. */
     bool fixed;
-    bool expected; /* an expectation decided the outcome */
+    bool expected; /* an expectation or the baseline decided the outcome */
+    bool known;    /* it failed, as in the baseline */
+    bool repaired; /* it passed, and the baseline has a failure of it */
     bool executed, refused;
     enum outcome outcome; /* OUTCOME_COUNT: has not run */
     double seconds, worst;
@@ -84,6 +86,10 @@ struct report {
     size_t n_within;
     bool lost; /* the plugin ended the process that listed the cases; the only case reports this */
 
+    bool compared; /* there was a baseline */
+    char **expired; /* n_expired expectations whose date has passed, as texts with file and line */
+    size_t n_expired;
+
     /* Filled by report_judge. */
     size_t totals[OUTCOME_COUNT], suite_totals[SUITE_COUNT][OUTCOME_COUNT];
     size_t selected, broken; /* broken: selected cases without a result */
@@ -124,7 +130,7 @@ size_t report_missing_of(const struct report *report, enum level level); /* how 
 bool report_row_ran(const struct report *report, const struct report_row *row);
 extern const char *const report_fact_text[ROW_FACT_COUNT], *const report_fact_key[ROW_FACT_COUNT];
 
-/* Whether no case failed and every counted row was executed for each of its facts. */
+/* Whether no case failed, no expectation is out of date, and every counted row was executed for each of its facts. */
 bool report_is_good(const struct report *report);
 
 /* The level as text for people: its name, or "not judged". */

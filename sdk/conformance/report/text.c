@@ -191,6 +191,47 @@ static void print_all_missing(const struct report *r, FILE *file)
         if (report_missing_of(r, (enum level)level)) print_missing(r, (enum level)level, file);
 }
 
+/* Prints the ids of the cases that `has` selects, behind a title; the first ones only. */
+static void print_ids(const struct report *r, const char *title,
+                      bool (*has)(const struct report_case *c), FILE *file)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) n += r->at[i].selected && has(&r->at[i]);
+    fprintf(file, "%s: %zu\n", title, n);
+    for (size_t i = 0, shown = 0; i < r->n && shown < SHOWN; i++)
+        if (r->at[i].selected && has(&r->at[i])) {
+            fprintf(file, "  %s\n", r->at[i].id);
+            shown++;
+        }
+    if (n > SHOWN) fprintf(file, "  %zu more are in --json\n", n - SHOWN);
+}
+
+static bool is_known(const struct report_case *c)
+{
+    return c->known;
+}
+
+static bool is_repaired(const struct report_case *c)
+{
+    return c->repaired;
+}
+
+/* Prints the cases that the baseline has as failures, and the expectations that are out of date. */
+static void print_earlier(const struct report *r, FILE *file)
+{
+    if (r->compared) {
+        fprintf(file, "\n");
+        print_ids(r, "known failures, as in the baseline", is_known, file);
+        print_ids(r, "fixed since the baseline", is_repaired, file);
+    }
+    for (size_t i = 0; i < r->n_expired; i++) {
+        fprintf(file, "%sEXPIRED ", i ? "" : "\n");
+        print_clean(file, r->expired[i]);
+        fprintf(file, "\n");
+    }
+}
+
 void report_text(const struct report *r, FILE *file)
 {
     fprintf(file, "%s  ", r->device);
@@ -215,6 +256,7 @@ void report_text(const struct report *r, FILE *file)
                       "rounding may use all of it)\n");
         print_accuracy(r, file);
     }
+    print_earlier(r, file);
     fprintf(file, "\n");
     print_totals(file, r->totals);
     if (r->broken)
