@@ -39,8 +39,8 @@ struct conform_options {
     uint32_t shard, shards;          /* runs part `shard` (from 1) of `shards` parts; 0, 0: all */
     const char *require;             /* a level that the device must reach, or NULL */
     const char *expect;              /* path of the file of expectations, or NULL */
-    /* Paths of earlier JSON reports, or NULL: only failures that the baseline does not have fail the
-     * run, and the shards take about the same time. */
+    /* Paths of earlier JSON reports, or NULL. Only failures that the baseline does not have fail
+     * the run; the shards take about the same time. */
     const char *baseline, *times;
     const char *junit, *json, *html; /* paths of report files, or NULL */
     const char *note; /* text that the reports show beside the device, or NULL */

@@ -80,6 +80,8 @@ bool earlier_init(struct earlier *e, const cJSON *json, char *out_why, size_t si
     const char *device = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "device"));
     const char *level = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "level"));
     const cJSON *cases = cJSON_GetObjectItemCaseSensitive(json, "cases"), *one;
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "report"));
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(json, "format");
     const cJSON *seed = cJSON_GetObjectItemCaseSensitive(json, "seed");
 
     *e = (struct earlier){0};
@@ -87,6 +89,12 @@ bool earlier_init(struct earlier *e, const cJSON *json, char *out_why, size_t si
         return earlier_refuse(e, out_why, size,
                               "expected a report of `bp conform --json`, with device, level, seed "
                               "and cases");
+    /* Reports of versions before the key `format` have this form too. */
+    if ((kind && strcmp(kind, "conform")) ||
+        (format && (!cJSON_IsNumber(format) || format->valueint != REPORT_FORMAT)))
+        return earlier_refuse(e, out_why, size,
+                              "expected a conformance report of format 1; another version of bp "
+                              "wrote it, or another command");
     e->device = strdup(device);
     e->level = strdup(level);
     e->seed = seed->valuedouble;

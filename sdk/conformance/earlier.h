@@ -41,10 +41,10 @@ bool earlier_failed(const struct earlier_case *c);
  * that pass now. */
 void earlier_apply(const struct earlier *e, struct report *report);
 
-/* Keeps, of the selected cases, those of part `shard` of `shards` (from 1). The parts take about the
- * same time: each case, the longest first, goes to the part with the shortest time. A case that the
- * earlier run did not have counts as the mean of its suite. Returns the number of cases that are
- * kept. */
+/* Keeps, of the selected cases, those of part `shard` of `shards` (from 1). The parts take about
+ * the same time: each case, the longest first, goes to the part with the shortest time. A case that
+ * the earlier run did not have counts as the mean of its suite. Returns the number of cases that
+ * are kept. */
 size_t earlier_shard(const struct earlier *e, struct report *report, uint32_t shard,
                      uint32_t shards);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expect.h: the vendor's file of expectations: cases that are known to fail, with reasons. Each
- * line is PATTERN xfail|unsupported|skip [until=YYYY-MM-DD] REASON; '#' begins a comment. If several
- * patterns match a case, the first one counts. */
+ * line is PATTERN xfail|unsupported|skip [until=YYYY-MM-DD] REASON; '#' begins a comment. If
+ * several patterns match a case, the first one counts. */
 #ifndef BP_CONFORM_EXPECT_H
 #define BP_CONFORM_EXPECT_H
 

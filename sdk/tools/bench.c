@@ -79,13 +79,17 @@ static bool has_reference(const struct bench_case *c)
 
 /* Pairs are many and short, so that other work of the machine affects only few of them, and the
  * median is not affected. */
-enum { RUNS_MAX = 512 };
+enum {
+    RUNS_MAX = 512,
+    REPEATS = 5 /* the pairs in order of time, in so many groups: their medians show the drift */
+};
 static const double usual_slice = 2e-4; /* seconds of one side of a pair */
 
 struct pairs {
     int runs;
     double value[RUNS_MAX], other[RUNS_MAX]; /* in the figure's unit */
     double ratio[RUNS_MAX];                  /* of the two times */
+    double repeat[REPEATS], ratio_repeat[REPEATS]; /* medians of groups of pairs */
 };
 
 /* Converts seconds to the unit of the figure. reference 0: no reference. */
@@ -96,6 +100,21 @@ static double in_unit(const struct bench_case *c, double seconds, double referen
     case BENCH_OVER: return (seconds - reference) * 1e9;
     case BENCH_TIMES: return c->work * reference / seconds;
     default: return seconds * 1e9;
+    }
+}
+
+/* Finds the medians of groups of pairs, which are still in order of time. */
+static void find_repeats(const double *value, int n, double *out_repeat)
+{
+    double sorted[RUNS_MAX];
+
+    for (int g = 0; g < REPEATS; g++) {
+        int first = n * g / REPEATS, last = n * (g + 1) / REPEATS;
+        if (last == first) last++; /* fewer pairs than groups */
+        if (last > n) first = n - 1, last = n;
+        memcpy(sorted, value + first, (size_t)(last - first) * sizeof *sorted);
+        qsort(sorted, (size_t)(last - first), sizeof *sorted, bench_by_size);
+        out_repeat[g] = bench_quantile(sorted, last - first, 0.5);
     }
 }
 
@@ -119,6 +138,8 @@ static bool run_pairs(const struct bench_case *c, struct pairs *pairs, int runs_
         pairs->ratio[i] = one / other;
     }
     pairs->runs = i;
+    find_repeats(pairs->value, i, pairs->repeat);
+    find_repeats(pairs->ratio, i, pairs->ratio_repeat);
     qsort(pairs->value, (size_t)pairs->runs, sizeof *pairs->value, bench_by_size);
     qsort(pairs->other, (size_t)pairs->runs, sizeof *pairs->other, bench_by_size);
     qsort(pairs->ratio, (size_t)pairs->runs, sizeof *pairs->ratio, bench_by_size);
@@ -150,6 +171,10 @@ static cJSON *result_json(const struct bench *bench, const struct bench_case *c,
     cJSON_AddNumberToObject(result, "runs", n);
     add_number(result, "ratio_low", two, bench_quantile(pairs->ratio, n, 0.25));
     add_number(result, "ratio_high", two, bench_quantile(pairs->ratio, n, 0.75));
+    cJSON_AddItemToObject(result, "repeats", cJSON_CreateDoubleArray(pairs->repeat, REPEATS));
+    cJSON_AddItemToObject(result, "ratio_repeats",
+                          two ? cJSON_CreateDoubleArray(pairs->ratio_repeat, REPEATS)
+                              : cJSON_CreateNull());
     add_number(result, "reference_value", two && c->figure != BENCH_TIMES,
                bench_quantile(pairs->other, n, 0.5));
     return result;
@@ -239,6 +264,8 @@ static int write_json(struct bench *bench, const char *device, const char *path)
     char *text;
     FILE *file;
 
+    cJSON_AddStringToObject(root, "report", "bench");
+    cJSON_AddNumberToObject(root, "format", 1);
     cJSON_AddStringToObject(root, "device", device);
     cJSON_AddStringToObject(root, "machine", bench->machine);
     cJSON_AddItemToObject(root, "results", bench->results);

@@ -71,6 +71,7 @@ def wrong_reports_are_refused():
         for content, word in ((text[:len(text) // 2], "cut off"), ("", "an empty file"), ("[1]", "no object"),
                               (text + "x", "cut off"), ({"device": "cpu:0", "results": []}, "expected a report"),
                               ({**report, "cases": [{"id": "a"}]}, "has no id"), (twice, "the same id"),
+                              ({**report, "format": 2}, "of format 1"), ({**report, "report": "bench"}, "of format 1"),
                               ({**report, "cases": [{"id": "a", "seconds": 0, "outcome": "good"}]}, "does not know")):
             result = run(*ADD, "--shard", "1/2", option, write("wrong.json", content))
             assert result.status == 2 and word in result.err and option in result.err, f"{word}\n{result}"

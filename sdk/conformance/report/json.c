@@ -117,6 +117,8 @@ void report_json(const struct report *r, FILE *file)
     cJSON *json = cJSON_CreateObject(), *rows;
     char *text;
 
+    cJSON_AddStringToObject(json, "report", "conform");
+    cJSON_AddNumberToObject(json, "format", REPORT_FORMAT);
     cJSON_AddStringToObject(json, "device", r->device);
     cJSON_AddStringToObject(json, "level", level_name(r->level));
     cJSON_AddNumberToObject(json, "seed", (double)r->options->seed);

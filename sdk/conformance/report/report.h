@@ -10,6 +10,10 @@
 #include "../list.h"
 #include <stdio.h>
 
+/* The number of the form of JSON reports. It is raised if a key is removed or gets another meaning.
+ * */
+enum { REPORT_FORMAT = 1 };
+
 struct report_case {
     char *id;
     enum suite suite;
@@ -130,7 +134,8 @@ size_t report_missing_of(const struct report *report, enum level level); /* how 
 bool report_row_ran(const struct report *report, const struct report_row *row);
 extern const char *const report_fact_text[ROW_FACT_COUNT], *const report_fact_key[ROW_FACT_COUNT];
 
-/* Whether no case failed, no expectation is out of date, and every counted row was executed for each of its facts. */
+/* Whether no case failed, no expectation is out of date, and every counted row was executed for
+ * each of its facts. */
 bool report_is_good(const struct report *report);
 
 /* The level as text for people: its name, or "not judged". */
