@@ -103,8 +103,8 @@ def write_files():
             file.write(content)
 
 
-COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "program", "tune", "onnx-test",
-            "passes", "ccl-bench", "launch"]
+COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "compare", "bench", "run", "program", "tune",
+            "onnx-test", "passes", "ccl-bench", "launch"]
 
 
 def commands_here():
