@@ -21,7 +21,7 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
         struct gpu_device *device = &gpu->device[i];
         device->gpu = gpu;
         device->index = (uint32_t)i;
-        device->report = (struct kit_report){gpu->host, GPU_NAME, device->index, false};
+        device->report = (struct kit_report){gpu->host, GPU_NAME, device->index};
         pthread_mutex_init(&device->streams.lock, NULL);
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->loading, NULL);

@@ -129,8 +129,7 @@ static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
 
 enum bp_status gpu_stream_faults(struct gpu_stream *stream, uint64_t until)
 {
-    return kit_fault_report(&stream->device->report, &stream->kit, stream->words->fault, until,
-                            NULL);
+    return kit_fault_report(&stream->device->report, &stream->kit, stream->words->fault, until);
 }
 
 /* Reads all results: the thread that waits for a stream is also the one that makes its launches. */

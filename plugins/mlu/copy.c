@@ -96,20 +96,20 @@ enum bp_status mlu_copy_in(void *self, uint32_t device, void *stream, const stru
 
 enum bp_status mlu_copy_out(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
 {
-    uint32_t word[KIT_FAULTS] = {0};
+    uint32_t word[KIT_FAULTS];
+    struct kit_guard_copy fault = {.words = word};
     struct mlu_stream *s = stream;
     KIT_CONTEXT caller = {NULL};
-    enum bp_status status, read;
+    enum bp_status status, read, joined;
     struct mlu_device *d;
-    struct kit_mark mark;
 
     TRY(mlu_device_use(self, device, &caller, &d));
-    read = mlu_fault_read(s, word, &mark);
+    read = kit_guard_read(&s->guard, &fault);
     status = copy_enqueue(s, copy->dst, false, copy->src, copy_on_device(copy->src_memory),
                           copy->size);
-    TRY(mlu_stream_join(s)); /* also after a failure: no copy writes to `word` any more */
-    if (status) return status;
-    return read ? read : mlu_fault_check(s, word, mark);
+    joined = mlu_stream_join(s); /* also after a failure: no copy writes to `word` any more */
+    if (joined || !status) status = joined ? joined : read;
+    return kit_guard_waited(&s->guard, &fault, status);
 }
 
 enum bp_status mlu_copy_within(void *self, uint32_t device, void *stream,

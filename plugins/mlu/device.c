@@ -50,7 +50,7 @@ enum bp_status mlu_devices_init(struct mlu *self)
         struct mlu_device *d = &self->device[i];
         d->self = self;
         d->number = i;
-        d->report = (struct kit_report){self->host, "mlu", i, true};
+        d->report = (struct kit_report){self->host, "mlu", i};
         d->has_bf16 = device_attribute(d, ATTRIBUTE_BF16) > 0;
         pthread_mutex_init(&d->streams.lock, NULL);
         pthread_mutex_init(&d->planning, NULL);

@@ -1,66 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c: manages the fault words of a stream, into which launches write that they found bad input
- * values; see mlu.h. */
+/* fault.c: lets the kit keep the fault words of a stream in device memory; see mlu.h. */
 #include "mlu.h"
 
 enum {
     DEVICE_TO_HOST = 2
 };
 
-static enum bp_status fault_clear(struct mlu_stream *s, int first, int n)
+static struct mlu_stream *fault_stream(struct kit_stream *stream)
 {
-    return MLU_CALL(s->device, cnrtMemsetAsync, s->words + first, 0, (size_t)n * sizeof *s->words,
-                    s->raw);
+    return (struct mlu_stream *)stream;
 }
 
-/* Under the stream's lock. */
-static enum bp_status fault_make(struct mlu_stream *s)
+static enum bp_status fault_allocate(struct kit_stream *stream, size_t size, void **out)
 {
-    void *words = NULL;
-
-    TRY(MLU_CALL(s->device, cnrtMalloc, &words, KIT_FAULTS * sizeof *s->words));
-    s->words = words;
-    return fault_clear(s, 0, KIT_FAULTS);
+    return MLU_CALL(fault_stream(stream)->device, cnrtMalloc, out, size);
 }
 
-enum bp_status mlu_fault_provide(struct mlu_stream *s)
+static void fault_release(struct kit_stream *stream, void *memory)
 {
-    enum bp_status status = BP_OK;
+    MLU_NOTE(fault_stream(stream)->device, cnrtFree, memory);
+}
 
-    pthread_mutex_lock(&s->kit.lock);
-    if (!s->words) status = fault_make(s);
-    pthread_mutex_unlock(&s->kit.lock);
-    return status;
+static enum bp_status fault_clear(struct kit_stream *stream, void *memory, size_t size)
+{
+    struct mlu_stream *s = fault_stream(stream);
+
+    return MLU_CALL(s->device, cnrtMemsetAsync, memory, 0, size, s->raw);
+}
+
+static enum bp_status fault_read(struct kit_stream *stream, uint32_t *to, void *memory, size_t size)
+{
+    struct mlu_stream *s = fault_stream(stream);
+
+    return mlu_check(s->device->self, s->device, "cnrtMemcpyAsync",
+                     s->device->self->call->copy(to, memory, size, s->raw, DEVICE_TO_HOST));
+}
+
+void mlu_fault_begin(struct mlu_stream *s)
+{
+    static const struct kit_guard_calls calls = {fault_allocate, fault_release, fault_clear,
+                                                 fault_read};
+
+    kit_guard_begin(&s->guard, &s->kit, &calls, &s->device->report);
 }
 
 enum bp_status mlu_fault_take(struct mlu_stream *s, const struct bp_kernel *row, uint32_t **out)
 {
-    TRY(mlu_fault_provide(s));
-    *out = s->words + kit_fault_take(&s->kit, row->name);
+    int word = 0;
+
+    TRY(kit_guard_take(&s->guard, row->name, &word));
+    *out = (uint32_t *)s->guard.memory + word;
     return BP_OK;
-}
-
-enum bp_status mlu_fault_read(struct mlu_stream *s, uint32_t *word, struct kit_mark *out_mark)
-{
-    struct kit_mark mark = kit_mark_make(&s->kit);
-
-    *out_mark = (struct kit_mark){0};
-    if (!kit_fault_is_possible(&s->kit)) return BP_OK;
-    TRY(mlu_check(s->device->self, s->device, "cnrtMemcpyAsync",
-                  s->device->self->call->copy(word, s->words, KIT_FAULTS * sizeof *word, s->raw,
-                                              DEVICE_TO_HOST)));
-    *out_mark = mark;
-    return BP_OK;
-}
-
-enum bp_status mlu_fault_check(struct mlu_stream *s, uint32_t *word, struct kit_mark mark)
-{
-    enum bp_status status;
-    uint64_t words;
-
-    if (!mark.launched) return BP_OK;
-    status = kit_fault_report(&s->device->report, &s->kit, word, mark.launched, &words);
-    for (int i = 0; i < KIT_FAULTS; i++)
-        if (words >> i & 1) fault_clear(s, i, 1);
-    return status;
 }

@@ -35,7 +35,7 @@ enum bp_status mlu_capture_begin(void *self, uint32_t device, void *stream)
 
     TRY(mlu_device_use(self, device, &caller, &d));
     TRY(graphs_admit(d));
-    TRY(mlu_fault_provide(s));
+    TRY(kit_guard_provide(&s->guard));
     TRY(mlu_cnnl_provide(s));
     if (pthread_mutex_trylock(&d->whole))
         return bp_fail(d->self->host, BP_ERR_BUSY,

@@ -16,6 +16,7 @@
 #include <backplane/runtime.h>
 #include <kit/call.h>
 #include <kit/context.h>
+#include <kit/guard.h>
 #include <kit/library.h>
 #include <kit/stream.h>
 #include <pthread.h>
@@ -44,7 +45,7 @@ struct mlu_stream {
     struct mlu_device *device;
     void *raw;                /* the queue */
     void *handle;             /* of CNNL, with this queue; created by the first launch */
-    uint32_t *words;          /* fault words, in device memory; created when first needed */
+    struct kit_guard guard;   /* its fault words */
     char *stage;              /* MLU_STAGES buffers in pinned memory; created when first needed */
     void *passed[MLU_STAGES]; /* notifiers behind the copies from the buffers */
     unsigned next_stage;
@@ -54,8 +55,8 @@ struct mlu_event {
     void *raw; /* the notifier */
     struct mlu_device *device;
     bool recorded;
-    struct kit_mark mark;       /* the launches before the event */
-    uint32_t fault[KIT_FAULTS]; /* the stream's fault words at that time, if any */
+    struct kit_guard_copy copy; /* of the stream's fault words at that time */
+    uint32_t fault[KIT_FAULTS];
 };
 
 struct mlu_device {
@@ -111,19 +112,12 @@ enum bp_status mlu_copy_constant(struct mlu_device *device, void *queue, void *d
 
 /* stream.c: waits for a stream, and collects the faults of its launches. */
 enum bp_status mlu_stream_join(struct mlu_stream *stream);
-/* fault.c: manages the words into which launches write that they found bad values in their inputs:
- * kit/stream.h. The words are on the device; the host copies them when it waits. */
-
-/* Makes the stream's words, if it has none. */
-enum bp_status mlu_fault_provide(struct mlu_stream *stream);
+/* fault.c: keeps the words into which launches write that they found bad values in their inputs:
+ * kit/guard.h. */
+void mlu_fault_begin(struct mlu_stream *stream);
 /* The word for a launch of this kernel row. */
 enum bp_status mlu_fault_take(struct mlu_stream *stream, const struct bp_kernel *row,
                               uint32_t **out);
-/* Enqueues a copy of the words to word[KIT_FAULTS], if launches may have used them since the last
- * check. *out_mark is the argument for mlu_fault_check. */
-enum bp_status mlu_fault_read(struct mlu_stream *stream, uint32_t *word, struct kit_mark *out_mark);
-/* Checks the copy once it has ended. BP_ERR_FAULT: the message names the kernel. */
-enum bp_status mlu_fault_check(struct mlu_stream *stream, uint32_t *word, struct kit_mark mark);
 
 /* The callbacks of the tables; each is mlu_<name>, and mlu_ccl_<name> for collectives. */
 #define MLU_RUNTIME(X) \

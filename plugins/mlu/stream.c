@@ -12,7 +12,7 @@ static void stream_drop(struct mlu_stream *s)
         if (s->passed[i]) MLU_NOTE(d, cnrtNotifierDestroy, s->passed[i]);
     if (s->raw) MLU_NOTE(d, cnrtQueueDestroy, s->raw);
     if (s->stage) MLU_NOTE(d, cnrtFreeHost, s->stage);
-    if (s->words) MLU_NOTE(d, cnrtFree, s->words);
+    kit_guard_end(&s->guard);
     pthread_mutex_destroy(&s->kit.lock);
     host->release(host->ctx, s, sizeof *s);
 }
@@ -30,6 +30,7 @@ enum bp_status mlu_stream_create(void *self, uint32_t device, void **out_stream)
     if (!s) return bp_fail(host, BP_ERR_MEMORY, "mlu:%u: no memory for a stream", device);
     *s = (struct mlu_stream){.device = d};
     pthread_mutex_init(&s->kit.lock, NULL);
+    mlu_fault_begin(s);
     status = MLU_CALL(d, cnrtQueueCreate, &s->raw);
     if (status) {
         stream_drop(s);
@@ -66,18 +67,18 @@ static enum bp_status stream_join_all(struct mlu_device *d)
 
 enum bp_status mlu_synchronize(void *self, uint32_t device, void *stream)
 {
-    uint32_t word[KIT_FAULTS] = {0};
+    uint32_t word[KIT_FAULTS];
+    struct kit_guard_copy copy = {.words = word};
     struct mlu_stream *s = stream;
+    enum bp_status read, status;
     KIT_CONTEXT caller = {NULL};
     struct mlu_device *d;
-    struct kit_mark mark;
-    enum bp_status read;
 
     TRY(mlu_device_use(self, device, &caller, &d));
     if (!s) return stream_join_all(d);
-    read = mlu_fault_read(s, word, &mark);
-    TRY(mlu_stream_join(s));
-    return read ? read : mlu_fault_check(s, word, mark);
+    read = kit_guard_read(&s->guard, &copy);
+    status = mlu_stream_join(s); /* also after a failure: no copy writes to `word` any more */
+    return kit_guard_waited(&s->guard, &copy, status ? status : read);
 }
 
 /* Whether a queue may wait for a notifier of another device is not known: the host waits. */

@@ -12,6 +12,7 @@
 #include <backplane/runtime.h>
 #include <kit/call.h>
 #include <kit/context.h>
+#include <kit/guard.h>
 #include <kit/library.h>
 #include <kit/staging.h>
 #include <kit/stream.h>
@@ -94,8 +95,9 @@ struct npu_stream {
     struct kit_stream kit; /* must be first */
     struct npu_device *device;
     void *raw;
-    uint32_t *words;            /* KIT_FAULTS fault words on the device */
-    uint32_t *copied;           /* the host's copy of them, in pinned memory */
+    struct kit_guard guard;     /* its fault words */
+    pthread_mutex_t waiting;    /* guards the next field */
+    struct kit_guard_copy copy; /* of the fault words, for waits; in pinned memory */
     struct kit_staging staging; /* guarded by the kit's lock */
 };
 

@@ -21,7 +21,7 @@ static enum bp_status make_devices(struct npu *npu, uint32_t n)
         struct npu_device *device = &npu->device[i];
         device->npu = npu;
         device->index = i;
-        device->report = (struct kit_report){npu->host, "npu", i, true};
+        device->report = (struct kit_report){npu->host, "npu", i};
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->streams.lock, NULL);
     }

@@ -4,17 +4,46 @@
  * wait copies them first. */
 #include "npu.h"
 
-#include <string.h>
-
 enum {
     WORDS = KIT_FAULTS * sizeof(uint32_t)
 };
 
 struct npu_event {
     void *raw;
-    uint32_t *words;      /* the words at the event, in pinned memory; NULL: not needed yet */
-    struct kit_mark mark; /* the launches before the event; none: they cannot have faults */
+    struct npu_device *device;
+    struct kit_guard_copy copy; /* of the fault words, in pinned memory, made when first needed */
 };
+
+static struct npu_stream *stream_of(struct kit_stream *stream)
+{
+    return (struct npu_stream *)stream;
+}
+
+static enum bp_status stream_words(struct kit_stream *stream, size_t size, void **out)
+{
+    return NPU_CALL(stream_of(stream)->device, aclrtMalloc, out, size, NPU_HUGE_FIRST);
+}
+
+static void stream_words_free(struct kit_stream *stream, void *memory)
+{
+    NPU_NOTE(stream_of(stream)->device, aclrtFree, memory);
+}
+
+static enum bp_status stream_words_clear(struct kit_stream *stream, void *memory, size_t size)
+{
+    struct npu_stream *s = stream_of(stream);
+
+    return NPU_CALL(s->device, aclrtMemsetAsync, memory, size, 0, size, s->raw);
+}
+
+static enum bp_status stream_words_read(struct kit_stream *stream, uint32_t *to, void *memory,
+                                        size_t size)
+{
+    struct npu_stream *s = stream_of(stream);
+
+    return NPU_CALL(s->device, aclrtMemcpyAsync, to, size, memory, size, NPU_DEVICE_TO_HOST,
+                    s->raw);
+}
 
 /* Waits first: the words may not be cleared yet, and of a lost device some work may still go on,
  * for which the core does not wait. */
@@ -26,8 +55,9 @@ static void stream_drop(struct npu_stream *stream)
     if (stream->raw) NPU_NOTE(device, aclrtSynchronizeStream, stream->raw);
     npu_staging_end(stream);
     if (stream->raw) NPU_NOTE(device, aclrtDestroyStream, stream->raw);
-    if (stream->words) NPU_NOTE(device, aclrtFree, stream->words);
-    if (stream->copied) NPU_NOTE(device, aclrtFreeHost, stream->copied);
+    kit_guard_end(&stream->guard);
+    if (stream->copy.words) NPU_NOTE(device, aclrtFreeHost, stream->copy.words);
+    pthread_mutex_destroy(&stream->waiting);
     pthread_mutex_destroy(&stream->kit.lock);
     host->release(host->ctx, stream, sizeof *stream);
 }
@@ -35,18 +65,18 @@ static void stream_drop(struct npu_stream *stream)
 static enum bp_status stream_fill(struct npu_stream *stream)
 {
     struct npu_device *device = stream->device;
-    void *words = NULL, *copied = NULL;
+    void *words = NULL;
 
     TRY(NPU_CALL(device, aclrtCreateStream, &stream->raw));
-    TRY(NPU_CALL(device, aclrtMalloc, &words, WORDS, NPU_HUGE_FIRST));
-    stream->words = words;
-    TRY(NPU_CALL(device, aclrtMallocHost, &copied, WORDS));
-    stream->copied = memset(copied, 0, WORDS);
-    return NPU_CALL(device, aclrtMemsetAsync, words, WORDS, 0, WORDS, stream->raw);
+    TRY(NPU_CALL(device, aclrtMallocHost, &words, WORDS));
+    stream->copy.words = words;
+    return kit_guard_provide(&stream->guard);
 }
 
 enum bp_status npu_stream_create(void *self, uint32_t index, void **out_stream)
 {
+    static const struct kit_guard_calls calls = {stream_words, stream_words_free,
+                                                 stream_words_clear, stream_words_read};
     const struct bp_host *host = ((struct npu *)self)->host;
     struct npu_stream *stream;
     KIT_CONTEXT caller = {NULL};
@@ -58,6 +88,8 @@ enum bp_status npu_stream_create(void *self, uint32_t index, void **out_stream)
     if (!stream) return bp_fail(host, BP_ERR_MEMORY, "npu:%u: no memory for a stream", index);
     *stream = (struct npu_stream){.device = device};
     pthread_mutex_init(&stream->kit.lock, NULL);
+    pthread_mutex_init(&stream->waiting, NULL);
+    kit_guard_begin(&stream->guard, &stream->kit, &calls, &device->report);
     status = stream_fill(stream);
     if (status) {
         stream_drop(stream);
@@ -79,38 +111,20 @@ void npu_stream_destroy(void *self, uint32_t index, void *p)
 
 uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *kernel)
 {
-    return &stream->words[kit_fault_take(&stream->kit, kernel->name)];
-}
-
-/* Copies the words behind the work of the stream; only if a launch may have written one. */
-static enum bp_status stream_copy_words(struct npu_stream *stream, uint32_t *to)
-{
-    return NPU_CALL(stream->device, aclrtMemcpyAsync, to, WORDS, stream->words, WORDS,
-                    NPU_DEVICE_TO_HOST, stream->raw);
-}
-
-/* Reports the faults of launches up to number `until` in a copy of the words, and clears the words
- * on the device. */
-static enum bp_status stream_faults(struct npu_stream *stream, uint32_t *words, uint64_t until)
-{
-    struct npu_device *device = stream->device;
-    uint64_t found = 0;
-    enum bp_status status = kit_fault_report(&device->report, &stream->kit, words, until, &found);
-
-    for (int i = 0; i < KIT_FAULTS; i++)
-        if (found >> i & 1)
-            NPU_NOTE(device, aclrtMemsetAsync, &stream->words[i], sizeof(uint32_t), 0,
-                     sizeof(uint32_t), stream->raw);
-    return status;
+    /* The stream has words since it was created. */
+    return (uint32_t *)stream->guard.memory + kit_fault_take(&stream->kit, kernel->name);
 }
 
 static enum bp_status stream_join(struct npu_stream *stream)
 {
-    bool possible = kit_fault_is_possible(&stream->kit);
+    enum bp_status read, status;
 
-    if (possible) TRY(stream_copy_words(stream, stream->copied));
-    TRY(NPU_CALL(stream->device, aclrtSynchronizeStream, stream->raw));
-    return possible ? stream_faults(stream, stream->copied, UINT64_MAX) : BP_OK;
+    pthread_mutex_lock(&stream->waiting);
+    read = kit_guard_read(&stream->guard, &stream->copy);
+    status = NPU_CALL(stream->device, aclrtSynchronizeStream, stream->raw);
+    status = kit_guard_waited(&stream->guard, &stream->copy, status ? status : read);
+    pthread_mutex_unlock(&stream->waiting);
+    return status;
 }
 
 /* Waits for each stream, so that the words of each are copied. */
@@ -156,11 +170,18 @@ enum bp_status npu_event_create(void *self, uint32_t index, void **out_event)
     TRY(npu_device_use(self, index, &caller, &device));
     event = host->allocate(host->ctx, sizeof *event, _Alignof(struct npu_event));
     if (!event) return bp_fail(host, BP_ERR_MEMORY, "npu:%u: no memory for an event", index);
-    *event = (struct npu_event){.raw = NULL};
+    *event = (struct npu_event){.device = device};
     status = npu_event_make(device, &event->raw);
     if (status) host->release(host->ctx, event, sizeof *event);
     else *out_event = event;
     return status;
+}
+
+/* The copy of the fault words in front of the event must end first. */
+static void event_forget(struct npu_event *event)
+{
+    if (event->copy.mark.launched) NPU_NOTE(event->device, aclrtSynchronizeEvent, event->raw);
+    kit_guard_forget(&event->device->streams, &event->copy);
 }
 
 void npu_event_destroy(void *self, uint32_t index, void *p)
@@ -170,19 +191,22 @@ void npu_event_destroy(void *self, uint32_t index, void *p)
     const struct bp_host *host = device->npu->host;
     struct npu_event *event = p;
 
+    event_forget(event);
     NPU_NOTE(device, aclrtDestroyEvent, event->raw);
-    if (event->words) NPU_NOTE(device, aclrtFreeHost, event->words);
+    if (event->copy.words) NPU_NOTE(device, aclrtFreeHost, event->copy.words);
     host->release(host->ctx, event, sizeof *event);
 }
 
 /* A copy for each event: a later one may have faults of launches behind this event. */
 static enum bp_status event_copy_words(struct npu_event *event, struct npu_stream *stream)
 {
-    void *words = event->words;
+    void *words = NULL;
 
-    if (!words) TRY(NPU_CALL(stream->device, aclrtMallocHost, &words, WORDS));
-    event->words = words;
-    return stream_copy_words(stream, event->words);
+    if (!event->copy.words && kit_guard_has_news(&stream->guard)) {
+        TRY(NPU_CALL(stream->device, aclrtMallocHost, &words, WORDS));
+        event->copy.words = words;
+    }
+    return kit_guard_read(&stream->guard, &event->copy);
 }
 
 enum bp_status npu_event_record(void *self, uint32_t index, void *p, void *q)
@@ -191,29 +215,15 @@ enum bp_status npu_event_record(void *self, uint32_t index, void *p, void *q)
     struct npu_event *event = q;
     KIT_CONTEXT caller = {NULL};
     struct npu_device *device;
-    struct kit_mark mark;
+    enum bp_status status;
 
     TRY(npu_device_use(self, index, &caller, &device));
-    mark = kit_mark_make(&stream->kit);
-    if (!kit_fault_is_possible(&stream->kit)) mark.launched = 0;
-    if (mark.launched) TRY(event_copy_words(event, stream));
-    TRY(NPU_CALL(device, aclrtRecordEvent, event->raw, stream->raw));
-    event->mark = mark;
-    return BP_OK;
-}
-
-/* The event has been reached: reports the faults of the launches before it. */
-static enum bp_status event_report(struct npu_device *device, const struct npu_event *event)
-{
-    enum bp_status status = BP_OK;
-    struct kit_stream *stream;
-
-    if (!event->mark.launched) return BP_OK;
-    pthread_mutex_lock(&device->streams.lock);
-    stream = kit_stream_find(&device->streams, event->mark.stream);
-    if (stream)
-        status = stream_faults((struct npu_stream *)stream, event->words, event->mark.launched);
-    pthread_mutex_unlock(&device->streams.lock);
+    event_forget(event);
+    status = event_copy_words(event, stream);
+    if (!status) status = NPU_CALL(device, aclrtRecordEvent, event->raw, stream->raw);
+    if (!status) return BP_OK;
+    NPU_NOTE(device, aclrtSynchronizeStream, stream->raw); /* no copy writes to the words */
+    kit_guard_forget(&device->streams, &event->copy);
     return status;
 }
 
@@ -226,7 +236,8 @@ enum bp_status npu_event_query(void *self, uint32_t index, void *p)
 
     TRY(npu_device_use(self, index, &caller, &device));
     TRY(NPU_CALL(device, aclrtQueryEventStatus, event->raw, &state));
-    return state == NPU_EVENT_RECORDED ? event_report(device, event) : BP_ERR_NOT_READY;
+    return state == NPU_EVENT_RECORDED ? kit_guard_reached(&device->streams, &event->copy)
+                                       : BP_ERR_NOT_READY;
 }
 
 enum bp_status npu_event_wait(void *self, uint32_t index, void *p, uint64_t timeout_ns)
@@ -239,7 +250,7 @@ enum bp_status npu_event_wait(void *self, uint32_t index, void *p, uint64_t time
     if (timeout_ns != UINT64_MAX)
         return kit_event_wait(&device->report, npu_event_query, self, event, timeout_ns);
     TRY(NPU_CALL(device, aclrtSynchronizeEvent, event->raw));
-    return event_report(device, event);
+    return kit_guard_reached(&device->streams, &event->copy);
 }
 
 enum bp_status npu_stream_wait(void *self, uint32_t index, void *p, void *q)

@@ -228,7 +228,7 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
 
     *d = (struct xpu_device){
         .self = self, .platform = platform, .id = id, .number = self->n_device,
-        .report = {self->host, "xpu", self->n_device, true}};
+        .report = {self->host, "xpu", self->n_device}};
     d->context = self->call->clCreateContext(properties, 1, &id, NULL, NULL, &code);
     if (!d->context) return xpu_fail(d, "clCreateContext", code);
     set_options(d);

@@ -3,7 +3,6 @@
 #include "xpu.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
 {
@@ -11,6 +10,7 @@ enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
     struct xpu_event *event = calloc(1, sizeof *event);
 
     if (!event) return bp_fail(self->host, BP_ERR_MEMORY, "xpu:%u: no memory", device);
+    event->copy.words = event->fault;
     *out_event = event;
     return BP_OK;
 }
@@ -20,10 +20,10 @@ enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
 static void event_forget(struct xpu *self, struct xpu_event *e)
 {
     if (!e->event) return;
-    if (e->mark.launched) self->call->clWaitForEvents(1, &e->event);
+    if (e->copy.mark.launched) self->call->clWaitForEvents(1, &e->event);
+    kit_guard_forget(&e->device->streams, &e->copy);
     self->call->clReleaseEvent(e->event);
     e->event = NULL;
-    memset(e->fault, 0, sizeof e->fault);
 }
 
 void xpu_event_destroy(void *p, uint32_t device, void *event)
@@ -38,33 +38,21 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
     struct xpu_event *e = event;
+    enum bp_status status;
 
     event_forget(self, e);
-    TRY(xpu_fault_read(s, e->fault, &e->mark));
+    status = kit_guard_read(&s->guard, &e->copy);
     e->device = s->device;
-    TRY(XPU_CALL(s->device, clEnqueueMarkerWithWaitList, s->queue, 0, NULL, &e->event));
-    return XPU_CALL(s->device, clFlush, s->queue);
-}
-
-/* Checks the fault words of an event that has been reached. A stream that no longer exists reports
- * no faults. */
-static enum bp_status event_report(struct xpu_event *e)
-{
-    struct xpu_device *d = e->device;
-    enum bp_status status = BP_OK;
-    struct kit_stream *stream;
-
-    if (!e->mark.launched) return BP_OK;
-    pthread_mutex_lock(&d->streams.lock);
-    stream = kit_stream_find(&d->streams, e->mark.stream);
-    if (stream) status = xpu_fault_check((struct xpu_stream *)stream, e->fault, e->mark);
-    pthread_mutex_unlock(&d->streams.lock);
+    if (status == BP_OK)
+        status = XPU_CALL(s->device, clEnqueueMarkerWithWaitList, s->queue, 0, NULL, &e->event);
+    if (status == BP_OK) return XPU_CALL(s->device, clFlush, s->queue);
+    self->call->clFinish(s->queue); /* no copy writes to the event any more */
+    kit_guard_forget(&s->device->streams, &e->copy);
     return status;
 }
 
 /* Queries whether an event has been reached: *out_reached. */
-static enum bp_status event_poll(const struct xpu_device *d, struct xpu_event *e,
-                                 bool *out_reached)
+static enum bp_status event_poll(const struct xpu_device *d, struct xpu_event *e, bool *out_reached)
 {
     cl_int state = CL_COMPLETE;
 
@@ -73,7 +61,7 @@ static enum bp_status event_poll(const struct xpu_device *d, struct xpu_event *e
                      &state, NULL));
     if (state < 0) return xpu_check_work(d, "work before an event", state);
     *out_reached = state == CL_COMPLETE;
-    return *out_reached && e->event ? event_report(e) : BP_OK;
+    return *out_reached && e->event ? kit_guard_reached(&e->device->streams, &e->copy) : BP_OK;
 }
 
 enum bp_status xpu_event_query(void *p, uint32_t device, void *event)

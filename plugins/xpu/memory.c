@@ -133,13 +133,12 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
-    uint32_t word[KIT_FAULTS] = {0};
-    struct kit_mark mark;
-    enum bp_status status = xpu_fault_read(s, word, &mark);
+    uint32_t word[KIT_FAULTS];
+    struct kit_guard_copy fault = {.words = word};
+    enum bp_status status = kit_guard_read(&s->guard, &fault);
     cl_event event;
     cl_int code;
 
-    if (status) return status;
     code = self->call->clEnqueueReadBuffer(s->queue, copy->src_memory, CL_TRUE, (size_t)copy->src,
                                            (size_t)copy->size, copy->dst, 0, NULL,
                                            xpu_profile_event(s, &event));
@@ -147,9 +146,9 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
         xpu_profile_add(s, event, BP_RECORD_COPY, "clEnqueueReadBuffer", copy->size);
     if (code != CL_SUCCESS) {
         self->call->clFinish(s->queue); /* no copy writes to `word` any more */
-        return xpu_check_work(s->device, "clEnqueueReadBuffer", code);
+        status = xpu_check_work(s->device, "clEnqueueReadBuffer", code);
     }
-    return xpu_fault_check(s, word, mark);
+    return kit_guard_waited(&s->guard, &fault, status);
 }
 
 enum bp_status xpu_copy_within(void *p, uint32_t device, void *stream, const struct bp_copy *copy)

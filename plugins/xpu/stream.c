@@ -21,6 +21,7 @@ enum bp_status xpu_stream_create(void *p, uint32_t device, void **out_stream)
         return xpu_fail(d, "clCreateCommandQueue", code);
     }
     pthread_mutex_init(&stream->kit.lock, NULL);
+    xpu_fault_begin(stream);
     kit_stream_add(&d->streams, &stream->kit);
     *out_stream = stream;
     return BP_OK;
@@ -35,7 +36,7 @@ void xpu_stream_destroy(void *p, uint32_t device, void *stream)
     if (atomic_load(&s->device->profile.on)) xpu_profile_drain(s->device);
     kit_stream_remove(&s->device->streams, &s->kit);
     self->call->clReleaseCommandQueue(s->queue);
-    xpu_buffer_release(self, s->faults);
+    kit_guard_end(&s->guard);
     xpu_buffer_release(self, s->results);
     pthread_mutex_destroy(&s->kit.lock);
     free(s);
@@ -86,12 +87,12 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
 {
     struct xpu *self = p;
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
-    uint32_t word[KIT_FAULTS] = {0};
-    struct kit_mark mark;
-    enum bp_status status = xpu_fault_read(s, word, &mark);
+    uint32_t word[KIT_FAULTS];
+    struct kit_guard_copy copy = {.words = word};
+    enum bp_status read = kit_guard_read(&s->guard, &copy);
+    enum bp_status status = XPU_WORK(s->device, clFinish, s->queue);
 
-    TRY(XPU_WORK(s->device, clFinish, s->queue));
-    if (status == BP_OK) status = xpu_fault_check(s, word, mark);
+    status = kit_guard_waited(&s->guard, &copy, status ? status : read);
     return status || stream ? status : finish_all(s->device);
 }
 

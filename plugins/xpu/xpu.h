@@ -17,6 +17,7 @@
 #include <dialect/program_cache.h>
 #include <kit/cache.h>
 #include <kit/call.h>
+#include <kit/guard.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -59,15 +60,16 @@ struct xpu_stream {
     struct kit_stream kit;        /* must be first */
     struct xpu_device *device;
     cl_command_queue queue;
-    cl_mem faults, results;       /* created when first needed */
+    struct kit_guard guard;       /* its fault words */
+    cl_mem results;               /* created when first needed */
     _Atomic uint32_t given;       /* number of launches */
 };
 
 struct xpu_event {
     cl_event event; /* NULL: never recorded */
     struct xpu_device *device;
-    struct kit_mark mark;         /* the launches before the event */
-    uint32_t fault[KIT_FAULTS];   /* the stream's fault words at that time, if any */
+    struct kit_guard_copy copy;   /* of the stream's fault words at that time */
+    uint32_t fault[KIT_FAULTS];
 };
 
 /* The events of commands while a profiler records: profile.c. */
@@ -174,18 +176,12 @@ void xpu_profile_add(struct xpu_stream *stream, cl_event event, uint32_t kind, c
 /* Hands over the records of commands that have ended. */
 void xpu_profile_drain(struct xpu_device *device);
 
-/* fault.c: manages the words into which kernels write that they found bad values in their inputs:
- * kit/stream.h. The host copies the words when it waits for the stream. */
-
+/* fault.c: keeps the words into which kernels write that they found bad values in their inputs:
+ * kit/guard.h. */
+void xpu_fault_begin(struct xpu_stream *stream);
 /* The buffer, and the offset of the word, for a launch of this kernel row. */
 enum bp_status xpu_fault_take(struct xpu_stream *stream, const struct bp_kernel *row,
                               struct portable_operand *out);
-/* Enqueues a copy of the words to word[KIT_FAULTS], if launches have used words since the last
- * check. *out_mark is the argument for xpu_fault_check. */
-enum bp_status xpu_fault_read(struct xpu_stream *stream, uint32_t *word, struct kit_mark *out_mark);
-/* Checks the copy once it has ended. BP_ERR_FAULT: the message names the kernel; the words are
- * cleared. */
-enum bp_status xpu_fault_check(struct xpu_stream *stream, uint32_t *word, struct kit_mark mark);
 
 /* program.c: returns the kernel of an entry, compiled when it is first needed. */
 enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family family,

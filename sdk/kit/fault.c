@@ -59,45 +59,40 @@ struct kit_mark kit_mark_make(struct kit_stream *stream)
     return mark;
 }
 
-bool kit_fault_is_possible(struct kit_stream *stream)
+bool kit_fault_is_possible(const struct kit_stream *stream)
 {
     bool possible = false;
 
-    pthread_mutex_lock(&stream->lock);
     for (int i = 0; i < KIT_FAULTS && stream->fault[i].row; i++)
         possible |= stream->fault[i].first != 0;
-    pthread_mutex_unlock(&stream->lock);
     return possible;
 }
 
 /* Reads and clears the word for launches up to number `until`. Later launches may still run. */
-static uint32_t fault_read(const struct kit_report *report, struct kit_fault *fault, uint32_t *word,
-                           uint64_t until)
+static uint32_t fault_read(struct kit_fault *fault, uint32_t *word, uint64_t until)
 {
-    if (fault->first > until || (report->copied && !fault->first)) return 0;
+    if (fault->first > until) return 0;
     fault->first = fault->last > until ? until + 1 : 0;
     return __atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
 }
 
 enum bp_status kit_fault_report(const struct kit_report *report, struct kit_stream *stream,
-                                uint32_t *words, uint64_t until, uint64_t *out_words)
+                                uint32_t *words, uint64_t until)
 {
-    uint64_t earliest = UINT64_MAX, mask = 0;
+    uint64_t earliest = UINT64_MAX;
     const char *row = NULL;
     uint32_t code = 0;
 
     pthread_mutex_lock(&stream->lock);
     for (int i = 0; i < KIT_FAULTS && stream->fault[i].row; i++) {
         uint64_t first = stream->fault[i].first;
-        uint32_t found = fault_read(report, &stream->fault[i], &words[i], until);
-        if (found) mask |= UINT64_C(1) << i;
+        uint32_t found = fault_read(&stream->fault[i], &words[i], until);
         if (!found || first >= earliest) continue;
         earliest = first;
         row = stream->fault[i].row;
         code = found;
     }
     pthread_mutex_unlock(&stream->lock);
-    if (out_words) *out_words = mask;
     if (!row) return BP_OK;
     return bp_fail(report->host, BP_ERR_FAULT,
                    "%s:%u: kernel %s found bad values in its inputs (code %u); what it wrote is "

@@ -4,8 +4,8 @@
  *
  * A kernel that finds bad values in its inputs, such as an index out of range, writes a code into a
  * word of its stream. Each kernel row has its own word, so that the message can name the row. The
- * words are the plugin's: in memory that the host reads directly, or on the device, of which the
- * host gets copies. */
+ * words are the plugin's, in memory that the host reads directly; or on the device: guard.h keeps
+ * them, and copies of them. */
 #ifndef KIT_STREAM_H
 #define KIT_STREAM_H
 
@@ -33,7 +33,8 @@ struct kit_stream {
                                  this field and the next one */
     uint64_t faults_captured; /* mask of the words that recorded launches may write */
     struct kit_fault fault[KIT_FAULTS];
-    uint64_t launched; /* launches that have been assigned a fault word */
+    uint64_t launched;       /* launches that have been assigned a fault word */
+    struct kit_guard *guard; /* guard.h; NULL: the plugin keeps the words */
 };
 
 /* The streams of a device. Zero at first, but for the lock. */
@@ -66,24 +67,21 @@ struct kit_mark {
 
 /* A mark for all launches of the stream up to now. */
 struct kit_mark kit_mark_make(struct kit_stream *stream);
-/* Whether launches up to now are not yet known to have succeeded. */
-bool kit_fault_is_possible(struct kit_stream *stream);
+/* Whether launches up to now are not yet known to have succeeded. Under the stream's lock. */
+bool kit_fault_is_possible(const struct kit_stream *stream);
 
 /* Where faults are reported. */
 struct kit_report {
     const struct bp_host *host;
     const char *plugin;
     uint32_t device;
-    bool copied; /* the words are copies, which may be older than the last report: rows without
-                    launches that are not known to have succeeded are left out */
 };
 
 /* The launches up to number `until` have ended. Reads the KIT_FAULTS words, and clears those that
  * it has read. BP_ERR_FAULT: the message names the row that was launched first. Each fault is
- * reported once. out_words: mask of the words with faults, which copies leave set on the device; or
- * NULL. */
+ * reported once. */
 enum bp_status kit_fault_report(const struct kit_report *report, struct kit_stream *stream,
-                                uint32_t *words, uint64_t until, uint64_t *out_words);
+                                uint32_t *words, uint64_t until);
 
 /* Waits for an event by queries, with growing pauses, for drivers that can wait without a limit or
  * not at all. query: the plugin's event_query. BP_ERR_TIMEOUT, with a message, after timeout_ns. */

@@ -7,8 +7,7 @@
 #include <kit/context.h>
 #include <kit/stream.h>
 
-static const struct kit_report direct = {&kit_host, "dev", 3, false};
-static const struct kit_report copied = {&kit_host, "dev", 3, true};
+static const struct kit_report direct = {&kit_host, "dev", 3};
 
 /* ---- calls ---- */
 
@@ -163,11 +162,11 @@ static void faults_name_the_row_that_was_launched_first(void)
     CHECK(kit_fault_take(&s, gather) == 0, "a row has two words");
     words[0] = 5;
     words[1] = 6;
-    CHECK(kit_fault_report(&direct, &s, words, 3, NULL) == BP_ERR_FAULT, "no fault");
+    CHECK(kit_fault_report(&direct, &s, words, 3) == BP_ERR_FAULT, "no fault");
     kit_expect("dev:3: kernel gather found bad values in its inputs (code 5); what it wrote is "
                "undefined");
     CHECK(!words[0] && !words[1], "the words are not cleared");
-    CHECK(kit_fault_report(&direct, &s, words, 3, NULL) == BP_OK, "it is reported twice");
+    CHECK(kit_fault_report(&direct, &s, words, 3) == BP_OK, "it is reported twice");
 }
 
 /* A wait covers launches up to its own; the word of a later launch is left alone. */
@@ -183,33 +182,16 @@ static void a_mark_covers_earlier_launches(void)
     mark = kit_mark_make(&s);
     CHECK(mark.stream == 4 && mark.launched == 1, "the mark");
     kit_fault_take(&s, gather);
-    CHECK(kit_fault_report(&direct, &s, words, mark.launched, NULL) == BP_OK, "there is no fault");
+    CHECK(kit_fault_report(&direct, &s, words, mark.launched) == BP_OK, "there is no fault");
     CHECK(kit_fault_is_possible(&s), "the second launch of the row is covered");
     kit_fault_take(&s, scatter);
     words[1] = 9;
-    CHECK(kit_fault_report(&direct, &s, words, 2, NULL) == BP_OK, "a later fault");
+    CHECK(kit_fault_report(&direct, &s, words, 2) == BP_OK, "a later fault");
     CHECK(kit_fault_is_possible(&s) && words[1] == 9, "the later fault is lost");
-    CHECK(kit_fault_report(&direct, &s, words, 3, NULL) == BP_ERR_FAULT, "no fault");
+    CHECK(kit_fault_report(&direct, &s, words, 3) == BP_ERR_FAULT, "no fault");
     kit_expect("dev:3: kernel scatter found bad values in its inputs (code 9); what it wrote is "
                "undefined");
     CHECK(!kit_fault_is_possible(&s), "a fault is possible");
-}
-
-/* An old copy does not report a fault again. */
-static void copies_report_a_fault_once(void)
-{
-    struct kit_stream s = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
-    static const char gather[] = "gather", scatter[] = "scatter";
-    uint32_t first[KIT_FAULTS] = {0, 3}, second[KIT_FAULTS] = {0, 3};
-    uint64_t mask = 0;
-
-    kit_fault_take(&s, gather);
-    kit_fault_take(&s, scatter);
-    CHECK(kit_fault_report(&copied, &s, first, 2, &mask) == BP_ERR_FAULT, "no fault");
-    CHECK(mask == 2, "the mask is %d", (int)mask);
-    CHECK(kit_fault_report(&copied, &s, second, 2, &mask) == BP_OK && !mask, "reported twice");
-    kit_fault_take(&s, scatter);
-    CHECK(kit_fault_report(&copied, &s, second, 3, &mask) == BP_ERR_FAULT, "the next is lost");
 }
 
 static void replays_report_the_faults_of_recorded_launches(void)
@@ -224,7 +206,7 @@ static void replays_report_the_faults_of_recorded_launches(void)
     kit_fault_replay(&s, s.faults_captured);
     words[0] = 1;
     CHECK(kit_mark_make(&s).launched == 1, "the replay is not counted");
-    CHECK(kit_fault_report(&direct, &s, words, 1, NULL) == BP_ERR_FAULT, "no fault");
+    CHECK(kit_fault_report(&direct, &s, words, 1) == BP_ERR_FAULT, "no fault");
 }
 
 static void more_rows_than_words_share_the_last(void)
@@ -238,7 +220,7 @@ static void more_rows_than_words_share_the_last(void)
         CHECK(word == (i < KIT_FAULTS ? i : KIT_FAULTS - 1), "row %d has word %d", i, word);
     }
     words[KIT_FAULTS - 1] = 2;
-    CHECK(kit_fault_report(&direct, &s, words, UINT64_MAX, NULL) == BP_ERR_FAULT, "no fault");
+    CHECK(kit_fault_report(&direct, &s, words, UINT64_MAX) == BP_ERR_FAULT, "no fault");
 }
 
 /* ---- events ---- */
@@ -317,7 +299,6 @@ int main(void)
         {"faults name the row that was launched first",
          faults_name_the_row_that_was_launched_first},
         {"a mark covers earlier launches", a_mark_covers_earlier_launches},
-        {"copies report a fault once", copies_report_a_fault_once},
         {"replays report faults", replays_report_the_faults_of_recorded_launches},
         {"more rows than words share the last", more_rows_than_words_share_the_last},
         {"waits end at the event or in time", waits_end_at_the_event_or_in_time},

@@ -18,7 +18,7 @@ static void acme_destroy(void *p)
 static enum bp_status plugin_start(struct acme *acme)
 {
     const struct bp_host *host = acme->host;
-    const struct acme_device none = {acme, {host, "acme", 0, false}, {.first = NULL}};
+    const struct acme_device none = {acme, {host, "acme", 0}, {.first = NULL}};
     int n = 0;
 
     kit_trace_begin("acme");
@@ -31,7 +31,7 @@ static enum bp_status plugin_start(struct acme *acme)
     if (!acme->device) return bp_fail(host, BP_ERR_MEMORY, "acme: no memory for %d devices", n);
     acme->n_device = (uint32_t)n;
     for (uint32_t i = 0; i < acme->n_device; i++) {
-        acme->device[i] = (struct acme_device){acme, {host, "acme", i, false}, {.first = NULL}};
+        acme->device[i] = (struct acme_device){acme, {host, "acme", i}, {.first = NULL}};
         pthread_mutex_init(&acme->device[i].streams.lock, NULL);
     }
     return BP_OK;

@@ -72,7 +72,7 @@ static enum bp_status stream_join(struct acme_stream *stream)
     struct acme_device *device = stream->device;
 
     TRY(ACME_CALL(device, acmeStreamSynchronize, stream->raw));
-    return kit_fault_report(&device->report, &stream->kit, stream->words, UINT64_MAX, NULL);
+    return kit_fault_report(&device->report, &stream->kit, stream->words, UINT64_MAX);
 }
 
 enum bp_status acme_synchronize(void *self, uint32_t index, void *stream)
@@ -144,7 +144,7 @@ static enum bp_status event_faults(struct acme_device *device, const struct kit_
     k = kit_stream_find(&device->streams, mark->stream);
     if (k)
         status = kit_fault_report(&device->report, k, ((struct acme_stream *)k)->words,
-                                  mark->launched, NULL);
+                                  mark->launched);
     pthread_mutex_unlock(&device->streams.lock);
     return status;
 }
