@@ -7,6 +7,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -339,6 +340,27 @@ static void expose_by_dlpack(struct trained *t, float **out)
     *out = exported->tensor.data;
 }
 
+static void expose_by_info(struct trained *t, float **out)
+{
+    struct bp_buffer_info info = {.size = sizeof info};
+
+    OK(bp_buffer_get_info(weights_of(&t->c.g)->buffer, &info));
+    cr_assert_not_null(info.data);
+    *out = info.host;
+}
+
+/* Maps the memory as another process would. */
+static void expose_by_export(struct trained *t, float **out)
+{
+    uint64_t at;
+    int32_t fd;
+
+    OK(bp_buffer_export(weights_of(&t->c.g)->buffer, &fd, &at));
+    *out = mmap(NULL, at + COUNT * sizeof **out, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert_neq((void *)*out, MAP_FAILED);
+    *out += at / sizeof **out;
+}
+
 static void expect_exposed(void (*expose)(struct trained *t, float **out), const char *what)
 {
     struct trained t = trained_begin("updates keeps");
@@ -373,6 +395,8 @@ Test(engine_state, tensors_with_an_address)
 {
     expect_exposed(expose_by_map, "a mapped tensor");
     expect_exposed(expose_by_dlpack, "a tensor of DLPack");
+    expect_exposed(expose_by_info, "a buffer's address");
+    expect_exposed(expose_by_export, "memory of another process");
 }
 
 Test(engine_state, information_has_no_address_while_an_engine_keeps_the_value)
@@ -540,6 +564,7 @@ Test(engine_state, values_that_are_lost)
 {
     struct trained t = trained_begin("updates keeps state=fails");
     struct bp_tensor *w = weights_of(&t.c.g), *y = NULL, *out = NULL;
+    struct bp_buffer_info info = {.size = sizeof info};
     struct bp_stream *stream = t.c.g.f.stream;
     void *address = NULL;
     float got[COUNT];
@@ -549,6 +574,7 @@ Test(engine_state, values_that_are_lost)
         FAILS(BP_ERR_DEVICE, "the value is lost", bp_tensor_read(stream, w, got, sizeof got));
     FAILS(BP_ERR_DEVICE, "contents of the tensor are lost", bp_op_neg(t.c.g.f.scope, w, &y));
     cr_assert_neq(bp_tensor_map(w, &address), BP_OK);
+    FAILS(BP_ERR_DEVICE, "contents of the tensor are lost", bp_buffer_get_info(w->buffer, &info));
     cr_assert_neq(bp_program_run(t.c.program, stream, t.c.g.in, t.c.g.n_in, &out, 1), BP_OK);
     cr_assert_neq(bp_tensor_freeze(w), BP_OK);
     setenv("BP_ENGINED", "updates keeps", 1);
@@ -712,9 +738,8 @@ static void *hammer_main(void *arg)
     struct bp_stream *stream;
     float got[COUNT];
 
-    OK(bp_stream_create_with(g->f.device,
-                             g->f.device->is_inline && h->number % 2 ? BP_STREAM_INLINE : 0,
-                             &stream));
+    OK(bp_stream_create_with(
+        g->f.device, g->f.device->is_inline && h->number % 2 ? BP_STREAM_INLINE : 0, &stream));
     for (int i = 0; i < 60; i++) {
         struct bp_tensor *out = NULL;
         OK(bp_program_run(h->t->c.program, stream, g->in, g->n_in, &out, 1));
