@@ -4,6 +4,7 @@
 #include <backplane/kernel.h>
 #include <math.h>
 #include <case_fixture.h>
+#include <list_make.h>
 #include <stdlib.h>
 #include <suites/suites.h>
 
@@ -20,13 +21,13 @@ Test(kernel_case, results_grow_with_an_attribute)
     struct bp_non_max_suppression_attrs attrs = {sizeof attrs, 2000, 0.25, -INFINITY, 0};
     struct kernel_case *made = NULL;
     struct case_builder builder = {.op = conform_op("non_max_suppression"),
-                               .row = "cpu_non_max_suppression",
-                               .row_flags = BP_KERNEL_DETERMINISTIC,
-                               .dtype = {BP_F32, BP_F32, BP_I64, BP_F32},
-                               .defaults = &attrs,
-                               .attrs_size = sizeof attrs,
-                               .made = conform_kernel_take,
-                               .ctx = &made};
+                                   .row = "cpu_non_max_suppression",
+                                   .row_flags = BP_KERNEL_DETERMINISTIC,
+                                   .dtype = {BP_F32, BP_F32, BP_I64, BP_F32},
+                                   .defaults = &attrs,
+                                   .attrs_size = sizeof attrs,
+                                   .made = conform_kernel_take,
+                                   .ctx = &made};
     struct fixture fixture = {0};
     struct result result = {0};
     struct check check = {&fixture, &result, "growing"};
@@ -40,4 +41,32 @@ Test(kernel_case, results_grow_with_an_attribute)
     cr_expect_eq(result.outcome, OUTCOME_PASS, "%s", result.message);
     free(made);
     fixture_finish(&fixture);
+}
+
+static void conform_kernel_count(void *ctx, struct kernel_case *made)
+{
+    ++*(int *)ctx;
+    free(made);
+}
+
+/* Variable R has only an input in the host's memory: rows that do not name R have its dtype from
+ * T. Such a row has the cases of one that names R. */
+Test(kernel_case, rows_without_the_variable_of_a_host_input)
+{
+    const struct bp_opinfo *op = bp_opinfo_find("repeat_interleave");
+    const uint64_t with[BP_VAR_COUNT] = {BP_M(F32), 0, 0, BP_M(I64)};
+    const uint64_t without[BP_VAR_COUNT] = {BP_M(F32)};
+    int n[2] = {0};
+
+    for (int i = 0; i < 2; i++) {
+        struct case_builder builder = {.op = conform_op(op->name),
+                                       .row = "a_row",
+                                       .defaults = op->defaults,
+                                       .attrs_size = op->attrs_size,
+                                       .made = conform_kernel_count,
+                                       .ctx = &n[i]};
+        list_add_dtypes(&builder, op, i ? without : with, 0);
+    }
+    cr_assert_gt(n[0], 0);
+    cr_assert_eq(n[1], n[0]);
 }
