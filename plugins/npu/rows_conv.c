@@ -91,6 +91,68 @@ enum bp_status npu_build_conv(struct kit_build *b)
     return b->status;
 }
 
+/* The elements of each window of a padded image: N and C as one axis, those of the window, the
+ * windows. */
+static struct kit_arg conv_columns(struct kit_build *b, const struct bp_conv_attrs *a,
+                                   struct kit_arg x, const struct bp_view *w,
+                                   const struct bp_view *y)
+{
+    const struct bp_view *type = npu_type(b, x);
+    int64_t shape[KIT_AXES_MAX], stride[KIT_AXES_MAX];
+    uint32_t axes = type->rank - 2;
+    struct kit_arg to;
+
+    if (b->status) return x;
+    shape[0] = type->shape[0] * type->shape[1];
+    stride[0] = type->stride[1];
+    for (uint32_t i = 0; i < axes; i++) {
+        shape[1 + i] = w->shape[2 + i];
+        stride[1 + i] = a->dilation[i] * type->stride[2 + i];
+        shape[1 + axes + i] = y->shape[2 + i];
+        stride[1 + axes + i] = a->stride[i] * type->stride[2 + i];
+    }
+    to = kit_temporary(b, type->dtype, 1 + 2 * axes, shape);
+    KIT_STEP(b, "InplaceCopy", to, kit_alias(b, x, type->dtype, 1 + 2 * axes, shape, stride, 0));
+    return to;
+}
+
+/* For dtypes that the vendor's function does not have: the terms, and their sums. */
+enum bp_status npu_build_conv_terms(struct kit_build *b)
+{
+    const struct bp_conv_attrs *a = b->attrs;
+    const struct bp_view *x = b->in[0], *w = b->in[1], *y = b->out[0];
+    uint32_t axes = x->rank - 2u;
+    int64_t pad[6], shape[KIT_AXES_MAX], columns[5], weights[5], bias[5];
+    struct kit_arg padded = NPU_IN(0), sum;
+
+    if (!y->count) return b->status;
+    columns[0] = y->shape[0], columns[1] = a->groups, columns[2] = 1;
+    columns[3] = w->count / w->shape[0];
+    columns[4] = y->count / y->shape[0] / y->shape[1];
+    weights[0] = weights[4] = 1, weights[1] = a->groups, weights[2] = y->shape[1] / a->groups;
+    weights[3] = columns[3];
+    memcpy(bias, weights, sizeof bias);
+    bias[3] = 1;
+    memcpy(shape, x->shape, x->rank * sizeof *shape);
+    for (uint32_t i = 0; i < axes; i++) {
+        pad[2 * (axes - 1 - i)] = a->pad[i], pad[2 * (axes - 1 - i) + 1] = a->pad[i + 3];
+        shape[i + 2] += a->pad[i] + a->pad[i + 3];
+    }
+    if (columns[3]) {
+        padded = kit_temporary(b, x->dtype, x->rank, shape);
+        KIT_STEP(b, "ConstantPadNd", NPU_IN(0), kit_array(b, pad, 2 * axes), KIT_SCALAR_IS(0),
+                 padded);
+        sum = kit_reshaped(b, conv_columns(b, a, padded, w, y), 5, columns);
+        sum = npu_sum(b, npu_mul(b, sum, kit_reshaped(b, NPU_IN(1), 5, weights)), 8);
+    } else {
+        columns[2] = weights[2], columns[3] = 1;
+        sum = npu_filled(b, x->dtype, 5, columns, 0);
+    }
+    if (npu_is_given(b, NPU_IN(2))) sum = npu_add(b, sum, kit_reshaped(b, NPU_IN(2), 5, bias));
+    npu_finish(b, sum, NPU_OUT(0));
+    return b->status;
+}
+
 enum bp_status npu_build_fused_conv(struct kit_build *b)
 {
     const struct bp_fused_conv_attrs *a = b->attrs;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rows_product.c: builds the rows of products of matrices and vectors. The vendor's functions take
  * matrices of any strides and broadcast up to four axes in front of them. */
+#include "builds.h"
 #include "compose.h"
+
+#include <string.h>
 
 enum {
     PRODUCT_AXES = 6
@@ -282,4 +285,52 @@ enum bp_status npu_build_kron(struct kit_build *b)
     return KIT_STEP(b, "Mul", kit_reshaped(b, NPU_IN(0), 2 * rank, left),
                     kit_reshaped(b, NPU_IN(1), 2 * rank, right),
                     kit_reshaped(b, NPU_OUT(0), 2 * rank, both));
+}
+
+/* Unsigned integers as signed ones, which have the same products and sums. */
+static struct kit_arg product_bits(struct kit_build *b, struct kit_arg x)
+{
+    const struct bp_view *v = npu_type(b, x);
+    uint32_t dtype = create_bits(v->dtype);
+
+    return dtype == v->dtype ? x : kit_alias(b, x, dtype, v->rank, v->shape, v->stride, 0);
+}
+
+/* For dtypes that the vendor's products do not have: the terms, and their sums. */
+enum bp_status npu_build_matmul_terms(struct kit_build *b)
+{
+    const struct bp_matmul_attrs *a = b->attrs;
+    struct kit_arg left = NPU_IN(0), right = NPU_IN(1), out = NPU_OUT(0), terms;
+    bool row = npu_type(b, left)->rank == 1, column = npu_type(b, right)->rank == 1;
+    const struct bp_view *x, *y, *result;
+    int64_t of_left[KIT_AXES_MAX], of_right[KIT_AXES_MAX], last[1], flat[3] = {1, 0, 0};
+
+    if (b->status || npu_is_empty(b, out)) return b->status;
+    left = product_side(b, product_bits(b, left), a->transpose_a, true);
+    right = npu_swapped(b, product_side(b, product_bits(b, right), a->transpose_b, false));
+    out = product_result(b, product_bits(b, out), row, column);
+    result = npu_type(b, out);
+    if (result->rank == KIT_AXES_MAX) { /* no room for the axis of terms */
+        for (uint32_t i = 0; i + 2 < result->rank; i++) flat[0] *= result->shape[i];
+        flat[1] = result->shape[result->rank - 2], flat[2] = result->shape[result->rank - 1];
+        left = product_batches(b, left, result);
+        right = product_batches(b, right, result);
+        out = kit_reshaped(b, out, 3, flat);
+    }
+    x = npu_type(b, left), y = npu_type(b, right), result = npu_type(b, out);
+    if (b->status) return b->status;
+    if (!x->count) {
+        KIT_STEP(b, "InplaceFillScalar", kit_as(out, KIT_UPDATES), KIT_SCALAR_IS(0));
+        return b->status;
+    }
+    memcpy(of_left, x->shape, x->rank * sizeof *of_left);
+    memcpy(of_right, y->shape, y->rank * sizeof *of_right);
+    of_left[x->rank] = of_left[x->rank - 1], of_left[x->rank - 1] = 1;
+    of_right[y->rank] = of_right[y->rank - 1], of_right[y->rank - 1] = of_right[y->rank - 2];
+    of_right[y->rank - 2] = 1;
+    last[0] = result->rank;
+    terms = npu_mul(b, kit_reshaped(b, left, x->rank + 1, of_left),
+                    kit_reshaped(b, right, y->rank + 1, of_right));
+    return KIT_STEP(b, "ReduceSum", terms, kit_array(b, last, 1), KIT_INT_IS(0),
+                    KIT_DTYPE_IS(result->dtype), out);
 }

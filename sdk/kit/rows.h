@@ -25,9 +25,9 @@
 #include <stddef.h>
 
 enum {
-    KIT_STEPS = 48,
-    KIT_ARGS = 256,
-    KIT_TENSORS = 64,
+    KIT_STEPS = 64,
+    KIT_ARGS = 384,
+    KIT_TENSORS = 96,
     KIT_AXES_MAX = 8,
     KIT_INTS_MAX = 64,
     KIT_RESULTS = 4
