@@ -6,6 +6,7 @@
 #include "parts.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     PATCHES_MOST = 1 << 22 /* entries of a table */
@@ -220,20 +221,24 @@ static struct kit_arg roi_bins(struct kit_build *b, struct kit_arg first, struct
                     part_test(b, "LtTensor", at, high));
 }
 
-/* The largest x of each bin along the last axis: x has an axis of extent 1 in front of it. */
+/* The first of the largest x of each bin along the last axis: x has an axis of extent 1 in front of
+ * it. Amax would leave open whether it is 0 or -0. */
 static struct kit_arg roi_largest(struct kit_build *b, struct kit_arg x, struct kit_arg inside)
 {
-    struct kit_arg all, to, least = KIT_NUMBER_IS(-INFINITY);
+    struct kit_arg all, at, to, least = KIT_NUMBER_IS(-INFINITY);
+    int64_t shape[KIT_AXES_MAX];
     const struct bp_view *v;
-    int64_t last;
 
     all = part_where_else(b, inside, x, least);
     v = kit_arg_view(b, &all);
     if (!v) return x;
-    last = v->rank - 1;
-    to = kit_temporary(b, v->dtype, v->rank - 1, v->shape);
-    KIT_STEP(b, "Amax", all, kit_array(b, &last, 1), KIT_INT_IS(0), to);
-    return to;
+    memcpy(shape, v->shape, v->rank * sizeof *shape);
+    shape[v->rank - 1] = 1;
+    at = kit_temporary(b, BP_I64, v->rank, shape);
+    to = kit_temporary(b, v->dtype, v->rank, shape);
+    KIT_STEP(b, "ArgMax", all, KIT_INT_IS(v->rank - 1), KIT_INT_IS(1), at);
+    KIT_STEP(b, "Gather", all, KIT_INT_IS(v->rank - 1), at, to);
+    return kit_reshaped(b, to, v->rank - 1, shape);
 }
 
 /* Whether each bin has a position: regions, 1, bins. */
