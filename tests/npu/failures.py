@@ -4,15 +4,27 @@
 
     failures.py BUILD
 
-A call is one that npu_steps makes on the stand-in without failures. Afterwards the device is opened again, and works.
+A call is one that npu_steps makes on the stand-in without failures, or the suite of collectives. Afterwards the device
+is opened again, and works. engine.py has the calls of models.
 """
+import collections
+import json
 import os
 import re
 import sys
+import tempfile
 
 from standin import STEPS, Setting, parse, run, run_tests
 
 setting = Setting(sys.argv[1])
+# With events that are waited for while work runs, functions of other arguments, and two devices.
+BUSY = ["add", "record", "query", "other", "add", "record", "wait", "concat", "norm", "sync", "peer", "read"]
+# Without a communicator collectives go through host memory; a failure to destroy one cannot be returned.
+HCCL = {"HcclGetRootInfo": "pass", "HcclCommInitRootInfo": "pass", "HcclCommDestroy": "pass", "HcclAllReduce": "fail",
+        "HcclAllGather": "fail", "HcclReduceScatter": "fail", "HcclBroadcast": "fail", "HcclReduce": "fail",
+        "HcclAlltoAll": "fail", "HcclGetCommAsyncError": "fail"}
+COLLECTIVES = [f"ccl/{name}/f32*/[34]*" for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")]
+HCCL_INTERNAL = 4
 AFTER = ["reopen", "add", "read", "program"]
 # Calls whose failure cannot be returned: a warning in the log, or nothing.
 QUIET = re.compile(r"aclrtDestroy|aclrtFree|aclDestroy|aclrtReset|aclmdlRIDestroy|aclrtGetVersion|aclGetDeviceCapability")
@@ -21,27 +33,22 @@ EARLY = ("aclrtGetCurrentContext", "aclrtGetMemInfo", "aclrtSetDevice")
 PARAMETER, INTERNAL, MEMORY, LOST = 107000, 507899, 207001, 507015
 
 
-def calls():
+def calls(steps):
     """The names of the calls of a run without failures, with their numbers."""
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
-        env = setting.environment(folder, BP_STANDIN_CALLS=os.path.join(folder, "calls"))
-        code, text = run(env, setting.steps, "npu:0", *STEPS)
-        assert code == 0 and "ERR" not in text, text
-        count = {}
+        env = setting.environment(folder, BP_STANDIN_DEVICES="2", BP_STANDIN_CALLS=os.path.join(folder, "calls"))
+        code, text = run(env, setting.steps, "npu:0", *steps)
+        assert code == 0 and "ERR" not in text.replace("query: BP_ERR_NOT_READY", ""), text
         with open(env["BP_STANDIN_CALLS"], encoding="utf-8") as f:
-            for line in f:
-                name = line.split()[0]
-                count[name] = count.get(name, 0) + 1
-        return count
+            return collections.Counter(line.split()[0] for line in f)
 
 
-def fails_once(name, at, code):
+def fails_once(sequence, name, at, code):
     """The call number `at` of this name fails: a step fails, and the message has the name and the code."""
     def test(folder):
         faults = f"{name}:{at}:{code}" + (f",{name}:{at + 1}:{code}" if name in EARLY and at == 1 else "")
-        env = setting.environment(folder, BP_STANDIN_FAIL=faults, BP_LOG="warn")
-        status, text = run(env, setting.steps, "npu:0", *STEPS, *AFTER)
+        env = setting.environment(folder, BP_STANDIN_DEVICES="2", BP_STANDIN_FAIL=faults, BP_LOG="warn")
+        status, text = run(env, setting.steps, "npu:0", *sequence, *AFTER)
         steps, messages = parse(text)
         assert status == 0 and text.rstrip().endswith("end"), text
         said = name in text and (str(code) in text or name.startswith("aclCreate"))
@@ -52,6 +59,23 @@ def fails_once(name, at, code):
         if "BP_ERR_PLUGIN" in text or "BP_ERR_NOT_FOUND" in text:
             return  # the plugin itself could not be created: nothing is left to be opened again
         assert steps[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
+    return test
+
+
+def collective_fails_once(name, outcome):
+    """Each process lets its first call of this name fail: cases fail with its name, or all pass; none crashes or hangs."""
+    def test(folder):
+        env = setting.environment(folder, BP_STANDIN_DEVICES="4", BP_STANDIN_FAIL=f"{name}:1:{HCCL_INTERNAL}",
+                                  BP_STANDIN_CALLS=os.path.join(folder, "calls"))
+        report = os.path.join(folder, "report")
+        words = [word for case in COLLECTIVES for word in ("--filter", case)]
+        _, text = run(env, setting.bp, "conform", "npu:0", "--suite", "ccl", "--quick", "--isolate", "case", *words, "--json", report)
+        with open(report, encoding="utf-8") as f:
+            cases = [(case["outcome"], case.get("message") or "") for case in json.load(f)["cases"]]
+        with open(env["BP_STANDIN_CALLS"], encoding="utf-8") as f:
+            assert name in f.read(), "no call"
+        assert {found for found, _ in cases} == {outcome, "pass"}, text
+        assert all(name in message for found, message in cases if found == "fail"), text
     return test
 
 
@@ -70,11 +94,15 @@ def work_fails(at):
 
 
 def main():
-    tests = []
-    for name, n in sorted(calls().items()):
-        memory = "Malloc" in name or "Create" in name
-        for at, code in {(1, MEMORY if memory else PARAMETER), (max(1, n // 2), INTERNAL)}:
-            tests.append((f"call {at} of {name} fails with {code}", fails_once(name, at, code)))
+    tests, known = [], set()
+    for steps in (STEPS, BUSY):
+        for name, n in sorted(calls(steps).items()):
+            memory = "Malloc" in name or "Create" in name
+            for at, code in {(1, MEMORY if memory else PARAMETER), (max(1, n // 2), INTERNAL)} if name not in known else ():
+                tests.append((f"call {at} of {name} fails with {code}", fails_once(steps, name, at, code)))
+            known.add(name)
+    for name, outcome in HCCL.items():
+        tests.append((f"the first call of {name} fails", collective_fails_once(name, outcome)))
     for at in (1, 2, 5, 9, 14, 20):
         tests.append((f"work {at} fails", work_fails(at)))
     run_tests(tests)

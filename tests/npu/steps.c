@@ -11,6 +11,9 @@
  *     large      writes and reads a tensor that is too large for staging
  *     record, query, wait    an event
  *     other      lets a second stream wait for the event and add there
+ *     concat     joins x with itself: a function that takes a list of tensors
+ *     norm       a norm of x and its gradient: functions that take arrays of bools
+ *     peer       copies x to the second device of the kind, and reads it there
  *     program    runs a program three times: where the device records, the last are replays
  *     many       prepares and runs the sum for many shapes
  *     threads    adds in four threads, with a stream each
@@ -141,6 +144,50 @@ static enum bp_status steps_other(void)
     return status ? status : bp_stream_synchronize(second);
 }
 
+static enum bp_status steps_concat(void)
+{
+    struct bp_tensor *two[2] = {x, x}, *joined = NULL;
+    enum bp_status status = bp_op_concat(bp_stream_scope(stream), two, 2, NULL, &joined);
+
+    bp_tensor_destroy(joined);
+    return status;
+}
+
+static enum bp_status steps_norm(void)
+{
+    struct bp_scope *scope = bp_stream_scope(stream);
+    struct bp_tensor *y = NULL, *mean = NULL, *deviation = NULL, *dx = NULL;
+    enum bp_status status = bp_op_layer_norm(scope, x, NULL, NULL, NULL, &y, &mean, &deviation);
+
+    if (!status)
+        status = bp_op_layer_norm_grad(scope, x, NULL, y, mean, deviation, NULL, &dx, NULL, NULL);
+    bp_tensor_destroy(dx);
+    bp_tensor_destroy(deviation);
+    bp_tensor_destroy(mean);
+    bp_tensor_destroy(y);
+    return status;
+}
+
+static enum bp_status steps_peer(const char *step)
+{
+    struct bp_device *peer = NULL;
+    struct bp_stream *there = NULL;
+    struct bp_tensor *copy = NULL;
+    float numbers[N];
+    enum bp_status status = bp_device_create(core, "npu:1", &peer);
+
+    if (!status) status = bp_stream_create(peer, &there);
+    if (!status) status = bp_tensor_create(peer, BP_F32, 1, &n, &copy);
+    if (!status) status = bp_tensor_copy(there, copy, x);
+    if (!status) status = bp_tensor_read(there, copy, numbers, sizeof numbers);
+    for (int i = 0; i < N && !status; i++)
+        if (numbers[i] != (float)sums) steps_wrong(step, i, (double)numbers[i], sums);
+    bp_tensor_destroy(copy);
+    bp_stream_destroy(there);
+    bp_device_destroy(peer);
+    return status;
+}
+
 /* y = x + x + x + x */
 static enum bp_status steps_record(struct bp_graph *graph, struct bp_program **out)
 {
@@ -254,6 +301,9 @@ static enum bp_status steps_take(const char *step)
     if (!strcmp(step, "query")) return bp_event_query(event);
     if (!strcmp(step, "wait")) return bp_event_wait(event, UINT64_MAX);
     if (!strcmp(step, "other")) return steps_other();
+    if (!strcmp(step, "concat")) return steps_concat();
+    if (!strcmp(step, "norm")) return steps_norm();
+    if (!strcmp(step, "peer")) return steps_peer(step);
     if (!strcmp(step, "program")) return steps_program(step);
     if (!strcmp(step, "many")) return steps_many(step);
     if (!strcmp(step, "threads")) return steps_threads(step);
