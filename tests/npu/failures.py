@@ -22,8 +22,9 @@ BUSY = ["add", "record", "query", "other", "add", "record", "wait", "concat", "n
 # Without a communicator collectives go through host memory; a failure to destroy one cannot be returned.
 HCCL = {"HcclGetRootInfo": "pass", "HcclCommInitRootInfo": "pass", "HcclCommDestroy": "pass", "HcclAllReduce": "fail",
         "HcclAllGather": "fail", "HcclReduceScatter": "fail", "HcclBroadcast": "fail", "HcclReduce": "fail",
-        "HcclAlltoAll": "fail", "HcclGetCommAsyncError": "fail"}
-COLLECTIVES = [f"ccl/{name}/f32*/[34]*" for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")]
+        "HcclAlltoAll": "fail", "HcclBatchSendRecv": "fail", "HcclGetCommAsyncError": "fail"}
+COLLECTIVES = [f"ccl/{name}/f32*/[34]*" for name in
+               ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "ring")]
 HCCL_INTERNAL = 4
 AFTER = ["reopen", "add", "read", "program"]
 # Calls whose failure cannot be returned: a warning in the log, or nothing.
