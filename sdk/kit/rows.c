@@ -40,6 +40,8 @@ void kit_build_launch(struct kit_build *b, const struct bp_launch *launch)
     b->n_out = launch->n_out;
     b->device = launch->device;
     b->attrs = launch->attrs;
+    b->seed = launch->seed;
+    b->offset = launch->offset;
 }
 
 enum bp_status kit_refuse(struct kit_build *b)

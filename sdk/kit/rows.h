@@ -25,9 +25,9 @@
 #include <stddef.h>
 
 enum {
-    KIT_STEPS = 64,
+    KIT_STEPS = 96,
     KIT_ARGS = 384,
-    KIT_TENSORS = 96,
+    KIT_TENSORS = 160,
     KIT_AXES_MAX = 8,
     KIT_INTS_MAX = 64,
     KIT_RESULTS = 4
@@ -169,6 +169,7 @@ struct kit_build {
     const uint16_t *in_at, *out_at;
     uint32_t n_in, n_out, device;
     const void *attrs;     /* RUN attributes have their values in launches only */
+    uint64_t seed, offset; /* of random numbers; in launches only */
     enum bp_status status; /* the first failure */
     uint64_t bytes;        /* of temporaries so far */
     bool guarded;          /* a step uses the fault word */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random.c: builds the rows of operators that draw random numbers. CANN's own functions draw other
+ * numbers than Backplane, whose numbers are the same on all devices: so the words of Philox4x32-10
+ * (random.h) are computed by functions of integers. Each launch has its own seed and offset. */
+#include "builds.h"
+#include "parts.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    RANDOM_ROUNDS = 10
+};
+
+/* A part of the words of 32 bits of a tensor of i64: from number `first` on, every second one. */
+static struct kit_arg random_halves(struct kit_build *b, struct kit_arg x, uint32_t rank,
+                                    const int64_t *shape, int64_t first)
+{
+    int64_t stride[KIT_AXES_MAX], step = 2;
+
+    for (uint32_t i = rank; i-- > 0; step *= shape[i]) stride[i] = step;
+    return kit_alias(b, x, BP_I32, rank, shape, stride, 4 * first);
+}
+
+/* The keys of the rounds: two rows. */
+static struct kit_arg random_keys(struct kit_build *b)
+{
+    static const uint32_t add[2] = {0x9E3779B9u, 0xBB67AE85u};
+    const int64_t shape[2] = {2, RANDOM_ROUNDS}, column[2] = {2, 1}, one[1] = {1};
+    struct kit_arg first = kit_temporary(b, BP_I32, 2, column), number = KIT_SCALAR_IS(0);
+    uint32_t table[2 * RANDOM_ROUNDS];
+    int32_t whole;
+
+    for (int i = 0; i < 2 * RANDOM_ROUNDS; i++)
+        table[i] = add[i / RANDOM_ROUNDS] * (uint32_t)(i % RANDOM_ROUNDS);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t half = (uint32_t)(b->seed >> 32 * i);
+
+        memcpy(&whole, &half, sizeof whole);
+        number.i = whole;
+        KIT_STEP(b, "InplaceFillScalar",
+                 kit_as(kit_alias(b, first, BP_I32, 1, one, NULL, 4 * i), KIT_UPDATES), number);
+    }
+    return part_add(b, kit_constant(b, BP_I32, 2, shape, table), first);
+}
+
+/* Philox's state between rounds: `even` holds its words 2 and 0, as i64; `odd` the words 1 and 3. */
+struct random_state {
+    int64_t n; /* blocks */
+    struct kit_arg even, even_row[2], odd, factors, keys;
+};
+
+static struct random_state random_begin(struct kit_build *b, int64_t n)
+{
+    static const int64_t factors[2] = {0xCD9E8D57, 0xD2511F53};
+    const int64_t shape[2] = {2, n}, column[2] = {2, 1}, line[1] = {n};
+    struct random_state s = {.n = n};
+    struct kit_arg counter = kit_temporary(b, BP_I64, 1, line), zero = KIT_SCALAR_IS(0);
+    struct kit_arg start = KIT_SCALAR_IS(0), end = KIT_SCALAR_IS(0);
+
+    start.i = (int64_t)b->offset;
+    end.i = (int64_t)(b->offset + (uint64_t)n);
+    KIT_STEP(b, "Arange", start, end, KIT_SCALAR_IS(1), counter);
+    s.even = kit_temporary(b, BP_I64, 2, shape);
+    s.odd = kit_temporary(b, BP_I32, 2, shape);
+    KIT_STEP(b, "InplaceFillScalar", kit_as(s.even, KIT_UPDATES), zero);
+    KIT_STEP(b, "InplaceFillScalar", kit_as(s.odd, KIT_UPDATES), zero);
+    for (int i = 0; i < 2; i++)
+        s.even_row[i] = kit_as(random_halves(b, s.even, 1, line, i ? 2 * n : 0), KIT_UPDATES);
+    KIT_STEP(b, "InplaceCopy", s.even_row[1], random_halves(b, counter, 1, line, 0));
+    KIT_STEP(b, "InplaceCopy", kit_as(kit_alias(b, s.odd, BP_I32, 1, line, NULL, 0), KIT_UPDATES),
+             random_halves(b, counter, 1, line, 1));
+    s.factors = kit_constant(b, BP_I64, 2, column, factors);
+    s.keys = random_keys(b);
+    return s;
+}
+
+static void random_round(struct kit_build *b, struct random_state *s, int round)
+{
+    const int64_t shape[2] = {2, s->n}, line[1] = {s->n}, one[1] = {1};
+    struct kit_arg products = part_two(b, "Mul", s->even, s->factors), mixed;
+
+    mixed = part_two(b, "BitwiseXorTensor", random_halves(b, products, 2, shape, 1), s->odd);
+    for (int i = 0; i < 2; i++) /* the rows change places */
+        KIT_STEP(b, "BitwiseXorTensor", kit_alias(b, mixed, BP_I32, 1, line, NULL, 4 * i * s->n),
+                 kit_alias(b, s->keys, BP_I32, 1, one, NULL, 4 * (RANDOM_ROUNDS * i + round)),
+                 s->even_row[!i]);
+    s->odd = random_halves(b, products, 2, shape, 0);
+}
+
+/* The upper 24 bits of the word of each element of the output, as i64; at least `count` of them. */
+static struct kit_arg random_parts(struct kit_build *b, int64_t count)
+{
+    const int64_t n = (count + 3) / 4, shape[2] = {n, 4}, line[1] = {n}, step[1] = {4};
+    struct random_state s = random_begin(b, n);
+    struct kit_arg words = kit_temporary(b, BP_I64, 2, shape), from, to;
+    int64_t stride[1] = {8};
+
+    for (int i = 0; i < RANDOM_ROUNDS; i++) random_round(b, &s, i);
+    KIT_STEP(b, "InplaceFillScalar", kit_as(words, KIT_UPDATES), KIT_SCALAR_IS(0));
+    for (int i = 0; i < 2; i++) {
+        from = kit_alias(b, s.even, BP_I64, 1, line, NULL, i ? 0 : 8 * n); /* words 0 and 2 */
+        to = kit_alias(b, words, BP_I64, 1, line, step, 16 * i);
+        KIT_STEP(b, "InplaceCopy", kit_as(to, KIT_UPDATES), from);
+        stride[0] = 2;
+        from = kit_alias(b, s.odd, BP_I32, 1, line, stride, 8 * n * i); /* words 1 and 3 */
+        stride[0] = 8;
+        to = kit_alias(b, words, BP_I32, 1, line, stride, 16 * i + 8);
+        KIT_STEP(b, "InplaceCopy", kit_as(to, KIT_UPDATES), from);
+    }
+    return part_two(b, "FloorDivide", words, part_number(b, BP_I64, KIT_VALUE(KIT_SCALAR_IS(256))));
+}
+
+/* The first `count` of them as numbers. */
+static struct kit_arg random_numbers(struct kit_build *b, int64_t count, uint32_t dtype)
+{
+    struct kit_arg parts = random_parts(b, count);
+
+    return part_cast(b, kit_alias(b, parts, BP_I64, 1, &count, NULL, 0), dtype);
+}
+
+static uint32_t random_wide(uint32_t dtype)
+{
+    return dtype == BP_F64 ? BP_F64 : BP_F32;
+}
+
+/* Writes a value of one axis to the output. */
+static enum bp_status random_end(struct kit_build *b, struct kit_arg value)
+{
+    return part_end(b, kit_reshaped(b, value, b->out[0]->rank, b->out[0]->shape));
+}
+
+/* 1 where the number is below its probability. */
+enum bp_status npu_bernoulli_build(struct kit_build *b)
+{
+    const struct bp_view *p = b->in[0];
+    struct kit_arg scale = KIT_NUMBER_IS(0x1p-24), u;
+
+    if (!p->count) return b->status;
+    u = part_times(b, random_numbers(b, p->count, random_wide(p->dtype)), scale);
+    u = part_test(b, "LtTensor", u, kit_reshaped(b, part_in(b, 0), 1, &p->count));
+    return random_end(b, u);
+}
+
+/* The largest number of a dtype that is below another number. */
+static double random_below(uint32_t dtype, double high)
+{
+    const bool is_f16 = dtype == BP_F16;
+    const int digits = is_f16 ? 10 : 7, least = is_f16 ? -14 : -126;
+    const double most = is_f16 ? 65504 : 0x1.fep127;
+    int at = high != 0 ? ilogb(high) : least;
+    double step, below;
+
+    if (dtype == BP_F64) return nextafter(high, -INFINITY);
+    if (dtype == BP_F32) return (double)nextafterf((float)high, -INFINITY);
+    at = at < least ? least : at;
+    step = ldexp(1, at - digits);
+    if (high == ldexp(1, at) && at > least) step /= 2;
+    below = (ceil(high / step) - 1) * step;
+    return below > most ? most : below;
+}
+
+/* low + (high - low) u, where u has 24 bits; results that reach high become the number below. */
+enum bp_status npu_uniform_build(struct kit_build *b)
+{
+    const struct bp_uniform_attrs *a = b->attrs;
+    const struct bp_view *y = b->out[0];
+    const uint32_t dtype = random_wide(y->dtype);
+    double low = a->low, high = a->high, width;
+    struct kit_arg factor = KIT_NUMBER_IS(0), scale = KIT_NUMBER_IS(0), from = KIT_NUMBER_IS(0);
+    struct kit_arg end = KIT_NUMBER_IS(0), below = KIT_NUMBER_IS(0), z, reached;
+
+    if (!y->count) return b->status;
+    if (dtype == BP_F32) low = (double)(float)low, high = (double)(float)high;
+    width = dtype == BP_F32 ? (double)((float)high - (float)low) : high - low;
+    factor.f = width > 1 ? width * 0x1p-25 : width;
+    scale.f = width > 1 ? 2 : 0x1p-24;
+    from.f = low, end.f = high, below.f = random_below(y->dtype, high);
+    z = part_times(b, part_times(b, random_numbers(b, y->count, dtype), factor), scale);
+    z = part_cast(b, part_plus(b, z, from), y->dtype);
+    if (!(high > low)) return random_end(b, z);
+    reached = part_compare(b, "GeTensor", part_cast(b, z, dtype), end);
+    return random_end(b, part_where_number(b, reached, below, z));
+}
+
+/* Two words make two numbers, by Box and Muller: in f64, so that no digits of f32 are lost. */
+enum bp_status npu_normal_build(struct kit_build *b)
+{
+    const struct bp_normal_attrs *a = b->attrs;
+    const int64_t count = b->out[0]->count, pairs = (count + 1) / 2, two[1] = {2};
+    const int64_t all[2] = {pairs, 2};
+    struct kit_arg mean = KIT_NUMBER_IS(0), deviation = KIT_NUMBER_IS(0), turn = KIT_NUMBER_IS(0);
+    struct kit_arg one = KIT_NUMBER_IS(1), scale = KIT_NUMBER_IS(0x1p-24), z, r, t, words;
+    struct kit_arg minus = KIT_NUMBER_IS(-2);
+
+    if (!count) return b->status;
+    mean.f = (double)(float)a->mean, deviation.f = (double)(float)a->std;
+    turn.f = ldexp(acos(-1), -23);
+    words = random_numbers(b, 2 * pairs, BP_F64);
+    r = part_plus(b, kit_alias(b, words, BP_F64, 1, &pairs, two, 0), one);
+    r = part_one(b, "Log", part_times(b, r, scale));
+    r = part_one(b, "Sqrt", part_times(b, r, minus));
+    t = part_times(b, kit_alias(b, words, BP_F64, 1, &pairs, two, 8), turn);
+    z = kit_temporary(b, BP_F64, 2, all);
+    KIT_STEP(b, "Mul", r, part_one(b, "Cos", t),
+             kit_as(kit_alias(b, z, BP_F64, 1, &pairs, two, 0), KIT_WRITES));
+    KIT_STEP(b, "Mul", r, part_one(b, "Sin", t),
+             kit_as(kit_alias(b, z, BP_F64, 1, &pairs, two, 8), KIT_WRITES));
+    z = part_plus(b, part_times(b, kit_alias(b, z, BP_F64, 1, &count, NULL, 0), deviation), mean);
+    return random_end(b, z);
+}
