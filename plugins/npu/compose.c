@@ -26,11 +26,6 @@ bool npu_is_empty(const struct kit_build *b, struct kit_arg x)
     return !npu_type(b, x)->count;
 }
 
-bool npu_is_half(uint32_t dtype)
-{
-    return dtype == BP_F16 || dtype == BP_BF16;
-}
-
 uint32_t npu_axis(int64_t axis, uint32_t rank)
 {
     return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
@@ -57,24 +52,6 @@ struct kit_arg npu_swapped(struct kit_build *b, struct kit_arg x)
     return kit_alias(b, x, type->dtype, r, shape, stride, 0);
 }
 
-static int64_t compose_size(uint32_t dtype)
-{
-    switch (dtype) {
-    case BP_BOOL:
-    case BP_I8:
-    case BP_U8: return 1;
-    case BP_I16:
-    case BP_U16:
-    case BP_F16:
-    case BP_BF16: return 2;
-    case BP_I32:
-    case BP_U32:
-    case BP_F32: return 4;
-    case BP_C128: return 16;
-    default: return 8;
-    }
-}
-
 struct kit_arg npu_part(struct kit_build *b, struct kit_arg x, uint32_t axis, int64_t first,
                         int64_t count, int64_t step)
 {
@@ -87,7 +64,7 @@ struct kit_arg npu_part(struct kit_build *b, struct kit_arg x, uint32_t axis, in
     shape[axis] = count;
     stride[axis] *= step;
     return kit_alias(b, x, type->dtype, type->rank, shape, stride,
-                     first * type->stride[axis] * compose_size(type->dtype));
+                     first * type->stride[axis] * (int64_t)part_item_size(type->dtype));
 }
 
 void npu_cast(struct kit_build *b, struct kit_arg from, struct kit_arg to)
@@ -95,19 +72,9 @@ void npu_cast(struct kit_build *b, struct kit_arg from, struct kit_arg to)
     KIT_STEP(b, "Cast", from, KIT_DTYPE_IS(npu_type(b, to)->dtype), to);
 }
 
-struct kit_arg npu_as(struct kit_build *b, struct kit_arg x, uint32_t dtype)
-{
-    struct kit_arg to;
-
-    if (b->status || npu_type(b, x)->dtype == dtype) return x;
-    to = npu_like(b, x, dtype);
-    npu_cast(b, x, to);
-    return to;
-}
-
 struct kit_arg npu_wide(struct kit_build *b, struct kit_arg x)
 {
-    return npu_is_half(npu_type(b, x)->dtype) ? npu_as(b, x, BP_F32) : x;
+    return part_is_half(npu_type(b, x)->dtype) ? part_cast(b, x, BP_F32) : x;
 }
 
 void npu_fill(struct kit_build *b, struct kit_arg to, double value)
@@ -124,88 +91,35 @@ struct kit_arg npu_filled(struct kit_build *b, uint32_t dtype, uint32_t rank, co
     return to;
 }
 
-struct kit_arg npu_unary(struct kit_build *b, const char *function, struct kit_arg x)
-{
-    struct kit_arg to = npu_like(b, x, npu_type(b, x)->dtype);
-
-    KIT_STEP(b, function, x, to);
-    return to;
-}
-
-/* A temporary of the shape to which two tensors broadcast. */
-static struct kit_arg compose_both(struct kit_build *b, struct kit_arg x, struct kit_arg y)
-{
-    const struct bp_view *left = npu_type(b, x), *right = npu_type(b, y);
-    uint32_t rank = left->rank > right->rank ? left->rank : right->rank;
-    int64_t shape[KIT_AXES_MAX];
-
-    for (uint32_t i = 1; i <= rank; i++) {
-        int64_t n = i <= left->rank ? left->shape[left->rank - i] : 1;
-        shape[rank - i] = n != 1 || i > right->rank ? n : right->shape[right->rank - i];
-    }
-    return kit_temporary(b, left->dtype, rank, shape);
-}
-
-struct kit_arg npu_binary(struct kit_build *b, const char *function, struct kit_arg x,
-                          struct kit_arg y)
-{
-    struct kit_arg to = compose_both(b, x, y);
-
-    KIT_STEP(b, function, x, y, to);
-    return to;
-}
-
-static struct kit_arg compose_sum(struct kit_build *b, const char *function, struct kit_arg x,
-                                  struct kit_arg y)
-{
-    struct kit_arg to = compose_both(b, x, y);
-
-    KIT_STEP(b, function, x, y, KIT_SCALAR_IS(1), to);
-    return to;
-}
-
-struct kit_arg npu_add(struct kit_build *b, struct kit_arg x, struct kit_arg y)
-{
-    return compose_sum(b, "Add", x, y);
-}
-
-struct kit_arg npu_sub(struct kit_build *b, struct kit_arg x, struct kit_arg y)
-{
-    return compose_sum(b, "Sub", x, y);
-}
-
 struct kit_arg npu_mul(struct kit_build *b, struct kit_arg x, struct kit_arg y)
 {
-    return npu_binary(b, "Mul", x, y);
+    return part_two(b, "Mul", x, y);
 }
 
 struct kit_arg npu_div(struct kit_build *b, struct kit_arg x, struct kit_arg y)
 {
-    return npu_binary(b, "Div", x, y);
+    return part_two(b, "Div", x, y);
 }
 
 struct kit_arg npu_times(struct kit_build *b, struct kit_arg x, double factor)
 {
-    struct kit_arg to = npu_like(b, x, npu_type(b, x)->dtype);
+    struct kit_arg number = KIT_NUMBER_IS(factor);
 
-    KIT_STEP(b, "Muls", x, KIT_NUMBER_IS(factor), to);
-    return to;
+    return part_times(b, x, number);
 }
 
 struct kit_arg npu_plus(struct kit_build *b, struct kit_arg x, double number)
 {
-    struct kit_arg to = npu_like(b, x, npu_type(b, x)->dtype);
+    struct kit_arg other = KIT_NUMBER_IS(number);
 
-    KIT_STEP(b, "Adds", x, KIT_NUMBER_IS(number), KIT_SCALAR_IS(1), to);
-    return to;
+    return part_plus(b, x, other);
 }
 
 struct kit_arg npu_clip(struct kit_build *b, struct kit_arg x, double least, double most)
 {
-    struct kit_arg to = npu_like(b, x, npu_type(b, x)->dtype);
+    struct kit_arg min = KIT_NUMBER_IS(least), max = KIT_NUMBER_IS(most);
 
-    KIT_STEP(b, "Clamp", x, KIT_NUMBER_IS(least), KIT_NUMBER_IS(most), to);
-    return to;
+    return part_clamp(b, x, min, max);
 }
 
 static struct kit_arg compose_reduced(struct kit_build *b, const char *function, struct kit_arg x,

@@ -6,6 +6,7 @@
 #define NPU_COMPOSE_H
 
 #include "call.h"
+#include "parts.h"
 
 /* Arguments as expressions. */
 #define NPU_IN(port) KIT_VALUE(KIT_IN(port))
@@ -16,7 +17,6 @@
 const struct bp_view *npu_type(const struct kit_build *b, struct kit_arg x);
 bool npu_is_given(const struct kit_build *b, struct kit_arg x);
 bool npu_is_empty(const struct kit_build *b, struct kit_arg x);
-bool npu_is_half(uint32_t dtype);
 /* An axis attribute, counted from the first axis. */
 uint32_t npu_axis(int64_t axis, uint32_t rank);
 
@@ -28,7 +28,6 @@ struct kit_arg npu_swapped(struct kit_build *b, struct kit_arg x);
 struct kit_arg npu_part(struct kit_build *b, struct kit_arg x, uint32_t axis, int64_t first,
                         int64_t count, int64_t step);
 void npu_cast(struct kit_build *b, struct kit_arg from, struct kit_arg to);
-struct kit_arg npu_as(struct kit_build *b, struct kit_arg x, uint32_t dtype);
 /* x as f32 if its dtype is a half type. */
 struct kit_arg npu_wide(struct kit_build *b, struct kit_arg x);
 void npu_fill(struct kit_build *b, struct kit_arg to, double value);
@@ -36,12 +35,7 @@ void npu_fill(struct kit_build *b, struct kit_arg to, double value);
 struct kit_arg npu_filled(struct kit_build *b, uint32_t dtype, uint32_t rank, const int64_t *shape,
                           double value);
 
-/* Elementwise steps to a temporary: a function of one tensor; of two, whose shapes broadcast. */
-struct kit_arg npu_unary(struct kit_build *b, const char *function, struct kit_arg x);
-struct kit_arg npu_binary(struct kit_build *b, const char *function, struct kit_arg x,
-                          struct kit_arg y);
-struct kit_arg npu_add(struct kit_build *b, struct kit_arg x, struct kit_arg y);
-struct kit_arg npu_sub(struct kit_build *b, struct kit_arg x, struct kit_arg y);
+/* Products and quotients, whose shapes broadcast; parts.h has the other steps. */
 struct kit_arg npu_mul(struct kit_build *b, struct kit_arg x, struct kit_arg y);
 struct kit_arg npu_div(struct kit_build *b, struct kit_arg x, struct kit_arg y);
 /* x factor, x + number. */

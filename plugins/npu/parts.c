@@ -4,7 +4,7 @@
 #include "call.h"
 #include <string.h>
 
-static bool part_is_half(uint32_t dtype)
+bool part_is_half(uint32_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16;
 }

@@ -14,6 +14,7 @@
 #include <backplane/attrs.h>
 #include <kit/rows.h>
 
+bool part_is_half(uint32_t dtype);
 /* An input in the dtype of the computation: f32 for half types, else its own. */
 struct kit_arg part_in(struct kit_build *b, uint32_t port);
 /* A temporary of the type of another tensor. */

@@ -71,7 +71,7 @@ enum bp_status npu_fold_build(struct kit_build *b)
     p.windows[0] = (rows - a->dilation[0] * (a->kernel[0] - 1) - 1) / a->stride[0] + 1;
     p.windows[1] = (columns - a->dilation[1] * (a->kernel[1] - 1) - 1) / a->stride[1] + 1;
     source[1] = x->count / images;
-    none = kit_temporary(b, npu_is_half(x->dtype) ? BP_F32 : x->dtype, 2, flat);
+    none = kit_temporary(b, part_is_half(x->dtype) ? BP_F32 : x->dtype, 2, flat);
     sums = part_like(b, none);
     create_fill(b, none, 0);
     KIT_STEP(b, "IndexAdd", none, KIT_INT_IS(1), fold_places(b, &p, columns),

@@ -43,7 +43,7 @@ static struct kit_arg random_keys(struct kit_build *b)
     return part_add(b, kit_constant(b, BP_I32, 2, shape, table), first);
 }
 
-/* Philox's state between rounds: `even` holds its words 2 and 0, as i64; `odd` the words 1 and 3. */
+/* Philox's state between rounds: `even` holds its words 2 and 0 as i64, `odd` words 1 and 3. */
 struct random_state {
     int64_t n; /* blocks */
     struct kit_arg even, even_row[2], odd, factors, keys;

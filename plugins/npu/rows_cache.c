@@ -24,15 +24,15 @@ static struct kit_arg cache_numbers(struct kit_build *b, const struct cache_plac
     if (given->rank) each[0] = given->shape[0];
     along[p->axis] = p->count;
     KIT_STEP(b, "Arange", KIT_SCALAR_IS(0), KIT_SCALAR_IS(p->count), KIT_SCALAR_IS(1), steps);
-    at = npu_as(b, kit_reshaped(b, at, p->rank, each), BP_I64);
+    at = part_cast(b, kit_reshaped(b, at, p->rank, each), BP_I64);
     /* Of a circular cache only negative numbers are bad. */
     safe = npu_guard(b, at, p->circular ? (int64_t)1 << 62 : p->room - p->count + 1, false);
     *out_bad = npu_like(b, at, BP_BOOL);
     KIT_STEP(b, "NeTensor", at, safe, *out_bad);
-    number = npu_add(b, safe, kit_reshaped(b, steps, p->rank, along));
+    number = part_add(b, safe, kit_reshaped(b, steps, p->rank, along));
     if (!p->circular) return number;
-    return npu_binary(b, "RemainderTensorTensor", number,
-                      npu_filled(b, BP_I64, 0, NULL, (double)p->room));
+    return part_two(b, "RemainderTensorTensor", number,
+                    npu_filled(b, BP_I64, 0, NULL, (double)p->room));
 }
 
 /* Writes the update into `cache`, which has the contents of the cache already. */
@@ -104,9 +104,9 @@ enum bp_status npu_build_embedding_grad(struct kit_build *b)
     rows[0] = w->shape[0], rows[1] = flat[1];
     safe = npu_guard(b, kit_reshaped(b, NPU_IN(1), 1, count), w->shape[0], false);
     dy = npu_wide(b, kit_reshaped(b, NPU_IN(0), 2, flat));
-    if (npu_is_half(w->dtype)) out = npu_like(b, out, BP_F32);
+    if (part_is_half(w->dtype)) out = npu_like(b, out, BP_F32);
     KIT_STEP(b, "EmbeddingDenseBackward", dy, safe, KIT_INT_IS(w->shape[0]),
              KIT_INT_IS(a->padding_idx), KIT_INT_IS(0), kit_reshaped(b, out, 2, rows));
-    if (npu_is_half(w->dtype)) npu_cast(b, out, NPU_OUT(0));
+    if (part_is_half(w->dtype)) npu_cast(b, out, NPU_OUT(0));
     return b->status;
 }

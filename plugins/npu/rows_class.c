@@ -101,7 +101,7 @@ static struct kit_arg class_losses(struct kit_build *b, const struct class_how *
     if (how->smoothing != 0) {
         all = npu_is_given(b, NPU_IN(how->weight)) ? npu_mul(b, p, class_weights(b, &l, how)) : p;
         all = npu_sum(b, all, 1u << l.axis);
-        loss = npu_add(b, loss, npu_times(b, all, -how->smoothing / (double)l.classes));
+        loss = part_add(b, loss, npu_times(b, all, -how->smoothing / (double)l.classes));
     }
     *out_factor = class_without_ignored(b, &l, *out_factor);
     return class_without_ignored(b, &l, loss);
@@ -191,11 +191,11 @@ enum bp_status npu_build_label_loss_grad(struct kit_build *b)
     if (a->logits) {
         t = npu_like(b, x, BP_F32);
         KIT_STEP(b, "Softmax", x, KIT_INT_IS(l.axis), t);
-        sum = npu_add(b, own, npu_sum(b, each, 1u << l.axis));
-        t = npu_sub(b, npu_mul(b, t, sum), each);
+        sum = part_add(b, own, npu_sum(b, each, 1u << l.axis));
+        t = part_sub(b, npu_mul(b, t, sum), each);
     } else {
         t = npu_filled(b, BP_F32, npu_type(b, x)->rank, npu_type(b, x)->shape, 0);
-        t = npu_sub(b, t, each);
+        t = part_sub(b, t, each);
     }
     sum = npu_like(b, t, BP_F32);
     KIT_STEP(b, "ScatterAdd", t, KIT_INT_IS(l.axis), l.label, npu_times(b, own, -1), sum);

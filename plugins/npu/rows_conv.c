@@ -148,7 +148,7 @@ enum bp_status npu_build_conv_terms(struct kit_build *b)
         columns[2] = weights[2], columns[3] = 1;
         sum = npu_filled(b, x->dtype, 5, columns, 0);
     }
-    if (npu_is_given(b, NPU_IN(2))) sum = npu_add(b, sum, kit_reshaped(b, NPU_IN(2), 5, bias));
+    if (npu_is_given(b, NPU_IN(2))) sum = part_add(b, sum, kit_reshaped(b, NPU_IN(2), 5, bias));
     npu_finish(b, sum, NPU_OUT(0));
     return b->status;
 }

@@ -350,11 +350,11 @@ enum bp_status npu_build_roi_align(struct kit_build *b)
 
     if (b->status || npu_is_empty(b, y)) return b->status;
     if (!a->whole || a->max || !x->count) return kit_refuse(b);
-    images = npu_as(b, npu_guard(b, NPU_IN(2), x->shape[0], false), BP_I32);
-    if (npu_is_half(x->dtype)) y = npu_like(b, y, BP_F32);
+    images = part_cast(b, npu_guard(b, NPU_IN(2), x->shape[0], false), BP_I32);
+    if (part_is_half(x->dtype)) y = npu_like(b, y, BP_F32);
     KIT_STEP(b, "RoiAlign", npu_image(npu_wide(b, NPU_IN(0))), NPU_IN(1), images,
              KIT_TEXT_IS("avg"), KIT_INT_IS(a->height), KIT_INT_IS(a->width),
              KIT_INT_IS(a->sampling), KIT_FLOAT_IS(a->scale), npu_image(y));
-    if (npu_is_half(x->dtype)) npu_cast(b, y, NPU_OUT(0));
+    if (part_is_half(x->dtype)) npu_cast(b, y, NPU_OUT(0));
     return b->status;
 }

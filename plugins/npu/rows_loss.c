@@ -71,13 +71,13 @@ enum bp_status npu_build_bce_with_logits(struct kit_build *b)
     if (loss_is_of_nothing(b, a->reduction)) return b->status;
     x = npu_wide(b, NPU_IN(0));
     y = npu_wide(b, NPU_IN(1));
-    tail = npu_unary(b, "Exp", npu_times(b, npu_unary(b, "Abs", x), -1));
-    tail = npu_unary(b, "Log1p", tail);
-    is = npu_add(b, npu_unary(b, "Relu", npu_times(b, x, -1)), tail);
+    tail = part_one(b, "Exp", npu_times(b, part_one(b, "Abs", x), -1));
+    tail = part_one(b, "Log1p", tail);
+    is = part_add(b, part_one(b, "Relu", npu_times(b, x, -1)), tail);
     if (npu_is_given(b, NPU_IN(3))) is = npu_mul(b, is, npu_wide(b, NPU_IN(3)));
-    is_not = npu_add(b, npu_unary(b, "Relu", x), tail);
+    is_not = part_add(b, part_one(b, "Relu", x), tail);
     is_not = npu_mul(b, npu_plus(b, npu_times(b, y, -1), 1), is_not);
-    is = npu_add(b, npu_mul(b, y, is), is_not);
+    is = part_add(b, npu_mul(b, y, is), is_not);
     if (npu_is_given(b, NPU_IN(2))) is = npu_mul(b, is, npu_wide(b, NPU_IN(2)));
     return loss_end(b, is, a->reduction);
 }
@@ -88,7 +88,7 @@ enum bp_status npu_build_l1_loss(struct kit_build *b)
 
     if (loss_is_of_nothing(b, a->reduction)) return b->status;
     return loss_end(b,
-                    npu_unary(b, "Abs", npu_sub(b, npu_wide(b, NPU_IN(0)), npu_wide(b, NPU_IN(1)))),
+                    part_one(b, "Abs", part_sub(b, npu_wide(b, NPU_IN(0)), npu_wide(b, NPU_IN(1)))),
                     a->reduction);
 }
 
@@ -99,7 +99,7 @@ enum bp_status npu_build_huber_loss(struct kit_build *b)
     struct kit_arg d, least, rest = NPU_NONE;
 
     if (loss_is_of_nothing(b, a->reduction)) return b->status;
-    d = npu_unary(b, "Abs", npu_sub(b, npu_wide(b, NPU_IN(0)), npu_wide(b, NPU_IN(1))));
+    d = part_one(b, "Abs", part_sub(b, npu_wide(b, NPU_IN(0)), npu_wide(b, NPU_IN(1))));
     least = npu_clip(b, d, 0, a->delta);
     rest = npu_like(b, d, npu_type(b, d)->dtype);
     KIT_STEP(b, "Sub", d, least, KIT_NUMBER_IS(0.5), rest);
@@ -109,7 +109,7 @@ enum bp_status npu_build_huber_loss(struct kit_build *b)
 /* A logarithm that is not below -100. */
 static struct kit_arg loss_log(struct kit_build *b, struct kit_arg x)
 {
-    return npu_clip(b, npu_unary(b, "Log", x), -100, INFINITY);
+    return npu_clip(b, part_one(b, "Log", x), -100, INFINITY);
 }
 
 /* -weight (y log x + (1 - y) log(1 - x)) = weight (y (log(1 - x) - log x) - log(1 - x)). */
@@ -123,7 +123,7 @@ enum bp_status npu_build_bce_loss(struct kit_build *b)
     y = npu_wide(b, NPU_IN(1));
     other = loss_log(b, npu_plus(b, npu_times(b, x, -1), 1));
     t = npu_mul(b, y, loss_log(b, x));
-    t = npu_add(b, t, npu_mul(b, npu_plus(b, npu_times(b, y, -1), 1), other));
+    t = part_add(b, t, npu_mul(b, npu_plus(b, npu_times(b, y, -1), 1), other));
     t = npu_times(b, t, -1);
     if (npu_is_given(b, NPU_IN(2))) t = npu_mul(b, t, npu_wide(b, NPU_IN(2)));
     return loss_end(b, t, a->reduction);
@@ -139,8 +139,8 @@ enum bp_status npu_build_kl_div(struct kit_build *b)
     x = npu_wide(b, NPU_IN(0));
     y = npu_wide(b, NPU_IN(1));
     if (a->log_target)
-        return loss_end(b, npu_mul(b, npu_unary(b, "Exp", y), npu_sub(b, y, x)), a->reduction);
-    t = npu_mul(b, y, npu_sub(b, npu_unary(b, "Log", y), x));
+        return loss_end(b, npu_mul(b, part_one(b, "Exp", y), part_sub(b, y, x)), a->reduction);
+    t = npu_mul(b, y, part_sub(b, part_one(b, "Log", y), x));
     zero = npu_filled(b, npu_type(b, y)->dtype, 0, NULL, 0);
     is_zero = npu_like(b, y, BP_BOOL);
     KIT_STEP(b, "EqTensor", y, zero, is_zero);

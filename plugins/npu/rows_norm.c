@@ -124,7 +124,7 @@ enum bp_status npu_build_rms_norm_grad(struct kit_build *b)
     g = npu_is_given(b, NPU_IN(1)) ? npu_mul(b, dy, npu_wide(b, NPU_IN(1))) : dy;
     h = npu_mul(b, x, rms);
     t = npu_mul(b, h, npu_mean(b, npu_mul(b, g, h), r.behind));
-    npu_finish(b, npu_mul(b, npu_sub(b, g, t), rms), NPU_OUT(0));
+    npu_finish(b, npu_mul(b, part_sub(b, g, t), rms), NPU_OUT(0));
     if (scaled) npu_finish(b, npu_sum(b, npu_mul(b, dy, h), r.before), NPU_OUT(1));
     return b->status;
 }
@@ -159,7 +159,7 @@ static enum bp_status norm_of_groups(struct kit_build *b, int64_t groups, double
                                      struct kit_arg mean, struct kit_arg rstd)
 {
     const struct bp_view *x = npu_type(b, NPU_IN(0));
-    bool wide = npu_is_half(x->dtype) && (npu_is_given(b, mean) || npu_is_given(b, rstd));
+    bool wide = part_is_half(x->dtype) && (npu_is_given(b, mean) || npu_is_given(b, rstd));
     uint32_t dtype = wide ? BP_F32 : x->dtype;
     struct kit_arg y = NPU_OUT(0);
     struct norm_groups g;
@@ -218,16 +218,15 @@ enum bp_status npu_build_group_norm_grad(struct kit_build *b)
     dy = npu_wide(b, kit_reshaped(b, NPU_IN(2), 4, s.all));
     mean = npu_is_given(b, NPU_IN(3)) ? kit_reshaped(b, NPU_IN(3), 4, s.one)
                                       : npu_mean(b, x, group);
-    d = npu_sub(b, x, mean);
+    d = part_sub(b, x, mean);
     if (npu_is_given(b, NPU_IN(4))) rstd = kit_reshaped(b, NPU_IN(4), 4, s.one);
-    else
-        rstd = npu_unary(b, "Rsqrt", npu_plus(b, npu_mean(b, npu_mul(b, d, d), group), a->epsilon));
+    else rstd = part_one(b, "Rsqrt", npu_plus(b, npu_mean(b, npu_mul(b, d, d), group), a->epsilon));
     h = npu_mul(b, d, rstd);
     g = dy;
     if (npu_is_given(b, NPU_IN(1)))
         g = npu_mul(b, dy, npu_wide(b, kit_reshaped(b, NPU_IN(1), 4, s.channel)));
     t = npu_mul(b, h, npu_mean(b, npu_mul(b, g, h), group));
-    t = npu_sub(b, npu_sub(b, g, npu_mean(b, g, group)), t);
+    t = part_sub(b, part_sub(b, g, npu_mean(b, g, group)), t);
     npu_finish(b, npu_mul(b, t, rstd), NPU_OUT(0));
     if (npu_is_given(b, NPU_OUT(1)))
         npu_finish(b, npu_sum(b, npu_mul(b, dy, h), channel), NPU_OUT(1));
@@ -361,8 +360,8 @@ enum bp_status npu_build_mean_variance(struct kit_build *b)
     if (b->status || !type->count) return b->status;
     for (int64_t i = 0; i < a->axes.n; i++) axes |= 1u << npu_axis(a->axes.at[i], type->rank);
     x = npu_wide(b, NPU_IN(0));
-    d = npu_sub(b, x, npu_mean(b, x, axes));
-    deviation = npu_unary(b, "Sqrt", npu_mean(b, npu_mul(b, d, d), axes));
+    d = part_sub(b, x, npu_mean(b, x, axes));
+    deviation = part_one(b, "Sqrt", npu_mean(b, npu_mul(b, d, d), axes));
     npu_finish(b, npu_div(b, d, npu_plus(b, deviation, a->epsilon)), NPU_OUT(0));
     return b->status;
 }
@@ -400,7 +399,7 @@ enum bp_status npu_build_lrn(struct kit_build *b)
     s = npu_map_apply(b, &map, npu_mul(b, x, x), 1, NPU_MAP_SUM);
     npu_map_finish(&map);
     s = npu_plus(b, npu_times(b, s, a->alpha / (double)a->window), a->bias);
-    s = npu_times(b, npu_unary(b, "Log", s), -a->beta);
-    npu_finish(b, npu_mul(b, x, npu_unary(b, "Exp", s)), NPU_OUT(0));
+    s = npu_times(b, part_one(b, "Log", s), -a->beta);
+    npu_finish(b, npu_mul(b, x, part_one(b, "Exp", s)), NPU_OUT(0));
     return b->status;
 }

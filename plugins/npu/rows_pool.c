@@ -260,12 +260,12 @@ static void pool_numbers(struct kit_build *b, const struct pool_places *places, 
     const int64_t shape[2] = {lines, places->results};
     struct kit_arg at, number;
 
-    at = npu_add(b, tap, pool_steps(b, places->results, places->taps, 2, row));
+    at = part_add(b, tap, pool_steps(b, places->results, places->taps, 2, row));
     number = kit_temporary(b, BP_I64, 1, &count);
     KIT_STEP(b, "IndexSelect", kit_constant(b, BP_I64, 1, &all, places->number), KIT_INT_IS(0),
              kit_reshaped(b, at, 1, &count), number);
     number = kit_reshaped(b, number, 2, shape);
-    if (a->whole) number = npu_add(b, number, pool_steps(b, lines, places->plane, 2, column));
+    if (a->whole) number = part_add(b, number, pool_steps(b, lines, places->plane, 2, column));
     npu_finish(b, number, NPU_OUT(1));
 }
 
@@ -311,12 +311,12 @@ enum bp_status npu_build_max_pool_grad(struct kit_build *b)
     const int64_t axis[1] = {2};
 
     if (b->status || !x->count) return b->status;
-    dx = npu_is_half(x->dtype) ? npu_like(b, NPU_OUT(0), BP_F32) : NPU_OUT(0);
+    dx = part_is_half(x->dtype) ? npu_like(b, NPU_OUT(0), BP_F32) : NPU_OUT(0);
     npu_fill(b, dx, 0);
     if (y->count && !pool_places(&places, b->attrs, x, y, false)) kit_refuse(b);
     if (!y->count || b->status) {
         pool_places_free(&places);
-        if (npu_is_half(x->dtype)) npu_cast(b, dx, NPU_OUT(0));
+        if (part_is_half(x->dtype)) npu_cast(b, dx, NPU_OUT(0));
         return b->status;
     }
     lines = x->shape[0] * x->shape[1];
@@ -330,7 +330,7 @@ enum bp_status npu_build_max_pool_grad(struct kit_build *b)
     pool_places_free(&places);
     within = kit_temporary(b, BP_BOOL, 2, flat);
     KIT_STEP(b, "Any", covered, kit_array(b, axis, 1), KIT_INT_IS(0), within);
-    missed = npu_unary(b, "LogicalNot", within);
+    missed = part_one(b, "LogicalNot", within);
     dy = kit_temporary(b, npu_type(b, dx)->dtype, 2, flat);
     npu_cast(b, kit_reshaped(b, NPU_IN(0), 2, flat), dy);
     KIT_STEP(b, "InplaceMaskedFillScalar", kit_as(dy, KIT_UPDATES), missed, KIT_SCALAR_IS(0));
@@ -339,7 +339,7 @@ enum bp_status npu_build_max_pool_grad(struct kit_build *b)
     dx = kit_reshaped(b, dx, 2, flat);
     KIT_STEP(b, "ScatterAdd", kit_as(dx, KIT_READS), KIT_INT_IS(1), index, dy,
              kit_as(dx, KIT_WRITES));
-    if (npu_is_half(x->dtype)) npu_finish(b, dx, NPU_OUT(0));
+    if (part_is_half(x->dtype)) npu_finish(b, dx, NPU_OUT(0));
     return b->status;
 }
 

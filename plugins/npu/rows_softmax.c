@@ -15,8 +15,8 @@ enum bp_status npu_build_log_softmax_grad(struct kit_build *b)
     y = npu_wide(b, NPU_IN(0));
     dy = npu_wide(b, NPU_IN(1));
     t = npu_sum(b, dy, 1u << npu_axis(a->axis, npu_type(b, dy)->rank));
-    t = npu_mul(b, npu_unary(b, "Exp", y), t);
-    npu_finish(b, npu_sub(b, dy, t), NPU_OUT(0));
+    t = npu_mul(b, part_one(b, "Exp", y), t);
+    npu_finish(b, part_sub(b, dy, t), NPU_OUT(0));
     return b->status;
 }
 
@@ -79,8 +79,8 @@ static struct kit_arg softmax_add_mask(struct kit_build *b, struct kit_arg score
 {
     if (!npu_is_given(b, mask)) return scores;
     if (npu_type(b, mask)->dtype == BP_BOOL)
-        return softmax_hidden(b, scores, npu_unary(b, "LogicalNot", mask), -INFINITY);
-    return npu_add(b, scores, npu_wide(b, mask));
+        return softmax_hidden(b, scores, part_one(b, "LogicalNot", mask), -INFINITY);
+    return part_add(b, scores, npu_wide(b, mask));
 }
 
 /* Softmax along the last axis. zeros: a line of which nothing is seen is 0. */
@@ -108,7 +108,7 @@ static struct kit_arg softmax_scores(struct kit_build *b, struct kit_arg x)
 {
     struct kit_arg copy;
 
-    if (npu_is_half(npu_type(b, x)->dtype)) return npu_wide(b, x);
+    if (part_is_half(npu_type(b, x)->dtype)) return npu_wide(b, x);
     copy = npu_like(b, x, npu_type(b, x)->dtype);
     KIT_STEP(b, "InplaceCopy", copy, x);
     return copy;
@@ -172,7 +172,7 @@ static struct kit_arg attention_flat(struct kit_build *b, struct kit_arg x)
 static struct kit_arg attention_soft(struct kit_build *b, struct kit_arg scores, double cap)
 {
     if (cap == 0) return scores;
-    return npu_times(b, npu_unary(b, "Tanh", npu_times(b, scores, 1 / cap)), cap);
+    return npu_times(b, part_one(b, "Tanh", npu_times(b, scores, 1 / cap)), cap);
 }
 
 static struct softmax_window attention_window(const struct bp_attention_attrs *a)
@@ -216,7 +216,7 @@ static void attention_lengths(struct kit_build *b, struct kit_arg scores,
     struct kit_arg length, key, query, place;
 
     for (uint32_t i = 0; i < type->rank; i++) shape[i] = i < given->rank ? given->shape[i] : 1;
-    length = npu_as(b, kit_reshaped(b, NPU_IN(4), type->rank, shape), BP_I64);
+    length = part_cast(b, kit_reshaped(b, NPU_IN(4), type->rank, shape), BP_I64);
     key = kit_temporary(b, BP_I64, 1, flat);
     KIT_STEP(b, "Arange", KIT_SCALAR_IS(0), KIT_SCALAR_IS(columns), KIT_SCALAR_IS(1), key);
     key = kit_reshaped(b, key, 2, line);
@@ -240,7 +240,7 @@ static struct kit_arg attention_scores(struct kit_build *b, double scale, int64_
 
     for (uint32_t i = 0; i + 1 < r; i++) shape[i] = q->shape[i];
     shape[r - 1] = k->shape[r - 2];
-    scores = kit_temporary(b, npu_is_half(q->dtype) ? BP_F32 : q->dtype, r, shape);
+    scores = kit_temporary(b, part_is_half(q->dtype) ? BP_F32 : q->dtype, r, shape);
     if (!q->count) {
         npu_fill(b, scores, 0);
         return scores;
@@ -280,11 +280,11 @@ enum bp_status npu_build_attention(struct kit_build *b)
     else softmax_windowed(b, scores, &w);
     zeros |= softmax_hides_lines(&w, npu_type(b, scores));
     p = softmax_lines(b, scores, zeros);
-    if (npu_is_half(q->dtype)) y = npu_like(b, NPU_OUT(0), BP_F32);
+    if (part_is_half(q->dtype)) y = npu_like(b, NPU_OUT(0), BP_F32);
     KIT_STEP(b, "BatchMatMul", attention_flat(b, p),
              attention_flat(b, attention_heads(b, npu_wide(b, NPU_IN(2)), shared)),
              attention_flat(b, y), NPU_CUBE);
-    if (npu_is_half(q->dtype)) npu_cast(b, y, NPU_OUT(0));
+    if (part_is_half(q->dtype)) npu_cast(b, y, NPU_OUT(0));
     return b->status;
 }
 
@@ -320,8 +320,8 @@ enum bp_status npu_build_attention_flash(struct kit_build *b)
 static void rotary_write(struct kit_build *b, struct kit_arg left, struct kit_arg right,
                          const char *function, struct kit_arg out)
 {
-    if (npu_is_half(npu_type(b, out)->dtype))
-        npu_cast(b, function[0] == 'A' ? npu_add(b, left, right) : npu_sub(b, left, right), out);
+    if (part_is_half(npu_type(b, out)->dtype))
+        npu_cast(b, function[0] == 'A' ? part_add(b, left, right) : part_sub(b, left, right), out);
     else KIT_STEP(b, function, left, right, KIT_SCALAR_IS(1), out);
 }
 
@@ -385,8 +385,8 @@ enum bp_status npu_build_swiglu(struct kit_build *b)
 
     if (npu_is_empty(b, NPU_OUT(0))) return b->status;
     gate = npu_wide(b, NPU_IN(0));
-    if (a->alpha == 1) t = npu_unary(b, "Silu", gate);
-    else t = npu_mul(b, gate, npu_unary(b, "Sigmoid", npu_times(b, gate, a->alpha)));
+    if (a->alpha == 1) t = part_one(b, "Silu", gate);
+    else t = npu_mul(b, gate, part_one(b, "Sigmoid", npu_times(b, gate, a->alpha)));
     npu_finish(b, npu_mul(b, npu_wide(b, NPU_IN(1)), t), NPU_OUT(0));
     return b->status;
 }
@@ -405,7 +405,7 @@ enum bp_status npu_build_glu(struct kit_build *b)
     wide = npu_wide(b, NPU_IN(0));
     npu_finish(b,
                npu_mul(b, npu_part(b, wide, axis, 0, half, 1),
-                       npu_unary(b, "Sigmoid", npu_part(b, wide, axis, half, half, 1))),
+                       part_one(b, "Sigmoid", npu_part(b, wide, axis, half, half, 1))),
                NPU_OUT(0));
     return b->status;
 }

@@ -54,7 +54,7 @@ static enum bp_status step_end(struct kit_build *b, struct kit_arg param, struct
 {
     const struct bp_view *out = npu_type(b, NPU_OUT(0));
 
-    if (npu_is_half(out->dtype)) npu_cast(b, npu_sub(b, param, change), NPU_OUT(0));
+    if (part_is_half(out->dtype)) npu_cast(b, part_sub(b, param, change), NPU_OUT(0));
     else KIT_STEP(b, "Sub", param, change, KIT_SCALAR_IS(1), NPU_OUT(0));
     return b->status;
 }
@@ -96,7 +96,7 @@ enum bp_status npu_build_momentum(struct kit_build *b)
 static struct kit_arg step_ratio(struct kit_build *b, struct kit_arg m, struct kit_arg v,
                                  const struct kit_arg rest[2], double epsilon)
 {
-    struct kit_arg root = npu_unary(b, "Sqrt", npu_div(b, v, rest[1]));
+    struct kit_arg root = part_one(b, "Sqrt", npu_div(b, v, rest[1]));
 
     return npu_div(b, npu_div(b, m, rest[0]), npu_plus(b, root, epsilon));
 }
@@ -156,7 +156,7 @@ enum bp_status npu_build_adamax(struct kit_build *b)
     if (!b->status && !s.empty) {
         rate = npu_div(b, s.rate, step_rest(b, 5));
         m = step_mean(b, 3, 1, a->beta1, s.grad);
-        size = npu_unary(b, "Abs", s.grad);
+        size = part_one(b, "Abs", s.grad);
         kept = npu_plus(b, npu_times(b, NPU_IN(4), a->beta2), a->epsilon);
         smaller = npu_like(b, size, BP_BOOL);
         KIT_STEP(b, "GtTensor", kept, size, smaller);
@@ -175,7 +175,7 @@ enum bp_status npu_build_adagrad(struct kit_build *b)
 
     if (b->status || s.empty) return b->status;
     step_add(b, NPU_IN(3), npu_mul(b, s.grad, s.grad), 1, NPU_OUT(1));
-    root = npu_plus(b, npu_unary(b, "Sqrt", step_state(1)), a->epsilon);
+    root = npu_plus(b, part_one(b, "Sqrt", step_state(1)), a->epsilon);
     return step_end(b, s.param, npu_div(b, npu_mul(b, s.grad, s.rate), root));
 }
 
@@ -189,7 +189,7 @@ enum bp_status npu_build_adadelta(struct kit_build *b)
     below = step_mean(b, 3, 1, a->rho, npu_mul(b, s.grad, s.grad));
     above = npu_plus(b, NPU_IN(4), a->epsilon);
     d = npu_div(b, above, npu_plus(b, below, a->epsilon));
-    d = npu_mul(b, npu_unary(b, "Sqrt", d), s.grad);
+    d = npu_mul(b, part_one(b, "Sqrt", d), s.grad);
     step_mean(b, 4, 2, a->rho, npu_mul(b, d, d));
     return step_end(b, s.param, npu_mul(b, d, s.rate));
 }
@@ -204,9 +204,9 @@ enum bp_status npu_build_rmsprop(struct kit_build *b)
     q = step_mean(b, 3, 1, a->rho, npu_mul(b, s.grad, s.grad));
     if (npu_is_given(b, NPU_IN(5))) {
         mean = step_mean(b, 5, 3, a->rho, s.grad);
-        q = npu_sub(b, q, npu_mul(b, mean, mean));
+        q = part_sub(b, q, npu_mul(b, mean, mean));
     }
-    q = npu_unary(b, "Sqrt", npu_plus(b, q, a->epsilon));
+    q = part_one(b, "Sqrt", npu_plus(b, q, a->epsilon));
     d = npu_div(b, npu_mul(b, s.grad, s.rate), q);
     step_add(b, d, NPU_IN(4), a->momentum, NPU_OUT(2));
     return step_end(b, s.param, step_state(2));
@@ -217,7 +217,7 @@ static struct kit_arg step_norm(struct kit_build *b, struct kit_arg x)
 {
     uint32_t all = (1u << npu_type(b, x)->rank) - 1;
 
-    return npu_unary(b, "Sqrt", npu_sum(b, npu_mul(b, x, x), all));
+    return part_one(b, "Sqrt", npu_sum(b, npu_mul(b, x, x), all));
 }
 
 /* x if both norms are above 0, else y, of one value. */
@@ -226,7 +226,7 @@ static struct kit_arg step_if_above(struct kit_build *b, struct kit_arg p, struc
 {
     struct kit_arg zero = npu_filled(b, BP_F32, 0, NULL, 0), above = npu_like(b, p, BP_BOOL), out;
 
-    KIT_STEP(b, "GtTensor", npu_binary(b, "Minimum", p, q), zero, above);
+    KIT_STEP(b, "GtTensor", part_two(b, "Minimum", p, q), zero, above);
     out = npu_like(b, x, BP_F32);
     KIT_STEP(b, "SWhere", above, x, y, out);
     return out;
