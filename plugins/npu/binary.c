@@ -3,6 +3,7 @@
  * function of the same meaning. */
 #include "builds.h"
 #include "parts.h"
+#include <math.h>
 
 enum bp_status npu_mask_build(struct kit_build *b)
 {
@@ -90,4 +91,17 @@ enum bp_status npu_copysign_build(struct kit_build *b)
     KIT_STEP(b, "BitwiseOrTensor", size, top,
              kit_alias(b, KIT_VALUE(KIT_OUT(0)), dtype, z->rank, z->shape, z->stride, 0));
     return part_pack(b);
+}
+
+/* In f64, where no square of f32 is out of range. An infinite side is longer than any other. */
+enum bp_status npu_hypot_build(struct kit_build *b)
+{
+    struct kit_arg end = KIT_NUMBER_IS(INFINITY), z, reached;
+    struct kit_arg x = part_one(b, "Abs", part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64));
+    struct kit_arg y = part_one(b, "Abs", part_cast(b, KIT_VALUE(KIT_IN(1)), BP_F64));
+
+    reached = part_two(b, "LogicalOr", part_compare(b, "EqTensor", x, end),
+                       part_compare(b, "EqTensor", y, end));
+    z = part_one(b, "Sqrt", part_add(b, part_two(b, "Mul", x, x), part_two(b, "Mul", y, y)));
+    return part_end(b, part_where_number(b, reached, end, z));
 }

@@ -102,3 +102,48 @@ enum bp_status npu_kthvalue_build(struct kit_build *b)
 
     return order_some(b, attrs->axis, 0, attrs->k - 1, 1);
 }
+
+/* How many elements of the lines of `sorted` are in front of those of x: all are compared. */
+static enum bp_status order_count(struct kit_build *b, uint32_t sorted, uint32_t from, bool right)
+{
+    const struct bp_view *s = b->in[sorted], *x = b->in[from], *out = b->out[0];
+    int64_t line[KIT_AXES_MAX + 1] = {1, s->count}, each[KIT_AXES_MAX + 1] = {0, 1}, last = 1;
+    uint32_t rank = 2;
+    struct kit_arg left, value, below, count;
+
+    if (!out->count) return b->status;
+    if (!s->count) return create_fill(b, KIT_VALUE(KIT_OUT(0)), 0);
+    each[0] = x->count;
+    if (s->rank > 1) { /* lines of both */
+        rank = 3, last = 2;
+        line[2] = s->shape[s->rank - 1], line[1] = 1, line[0] = s->count / line[2];
+        each[2] = 1, each[1] = x->shape[x->rank - 1], each[0] = x->count / each[1];
+    }
+    left = kit_reshaped(b, KIT_VALUE(KIT_IN(sorted)), rank, line);
+    value = kit_reshaped(b, KIT_VALUE(KIT_IN(from)), rank, each);
+    below = part_test(b, right ? "LeTensor" : "LtTensor", left, value);
+    if (BP_MASK_FLOAT >> x->dtype & 1) { /* NaN is above every number */
+        struct kit_arg last_of_all = part_test(b, "NeTensor", value, value);
+
+        if (!right)
+            last_of_all = part_two(b, "LogicalAnd", last_of_all,
+                                   part_test(b, "EqTensor", left, left));
+        below = part_two(b, "LogicalOr", below, last_of_all);
+    }
+    below = part_cast(b, below, BP_I64);
+    each[rank - 1] = 1;
+    count = kit_temporary(b, BP_I64, rank, each);
+    KIT_STEP(b, "ReduceSum", below, kit_array(b, &last, 1), KIT_INT_IS(1), KIT_DTYPE_IS(BP_I64),
+             count);
+    return part_end(b, kit_reshaped(b, count, out->rank, out->shape));
+}
+
+enum bp_status npu_searchsorted_build(struct kit_build *b)
+{
+    return order_count(b, 0, 1, ((const struct bp_searchsorted_attrs *)b->attrs)->right != 0);
+}
+
+enum bp_status npu_bucketize_build(struct kit_build *b)
+{
+    return order_count(b, 1, 0, ((const struct bp_bucketize_attrs *)b->attrs)->right != 0);
+}

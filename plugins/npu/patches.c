@@ -82,6 +82,30 @@ enum bp_status npu_fold_build(struct kit_build *b)
     return part_pack(b);
 }
 
+/* The elements of each window of the image with padding, which overlap. */
+enum bp_status npu_unfold_build(struct kit_build *b)
+{
+    const struct bp_unfold_attrs *a = b->attrs;
+    const struct bp_view *x = b->in[0], *y = b->out[0];
+    const int64_t pad[4] = {a->pad[1], a->pad[3], a->pad[0], a->pad[2]};
+    const int64_t rows = x->shape[2] + a->pad[0] + a->pad[2];
+    const int64_t columns = x->shape[3] + a->pad[1] + a->pad[3];
+    const int64_t all[4] = {x->shape[0], x->shape[1], rows, columns};
+    const int64_t high = (rows - a->dilation[0] * (a->kernel[0] - 1) - 1) / a->stride[0] + 1;
+    const int64_t wide = (columns - a->dilation[1] * (a->kernel[1] - 1) - 1) / a->stride[1] + 1;
+    const int64_t shape[5] = {all[0] * all[1], a->kernel[0], a->kernel[1], high, wide};
+    const int64_t stride[5] = {rows * columns, a->dilation[0] * columns, a->dilation[1],
+                               a->stride[0] * columns, a->stride[1]};
+    struct kit_arg padded;
+
+    if (!y->count) return b->status;
+    padded = kit_temporary(b, x->dtype, 4, all);
+    KIT_STEP(b, "ConstantPadNd", NPU_IN(0), kit_array(b, pad, 4), KIT_SCALAR_IS(0), padded);
+    KIT_STEP(b, "InplaceCopy", kit_reshaped(b, KIT_VALUE(KIT_UPDATED(0)), 5, shape),
+             kit_alias(b, padded, x->dtype, 5, shape, stride, 0));
+    return part_pack(b);
+}
+
 /* The steps of deform_unfold. Tensors of places have the axes N, groups, corners, elements of a
  * window, windows. */
 struct deform {

@@ -182,6 +182,20 @@ enum bp_status npu_uniform_build(struct kit_build *b)
     return random_end(b, part_where_number(b, reached, below, z));
 }
 
+/* -log((v + 1) 2^-24) / rate, in f64. */
+enum bp_status npu_exponential_build(struct kit_build *b)
+{
+    const struct bp_exponential_attrs *a = b->attrs;
+    struct kit_arg one = KIT_NUMBER_IS(1), scale = KIT_NUMBER_IS(0x1p-24), rate = KIT_NUMBER_IS(0),
+                   z;
+
+    if (!b->out[0]->count) return b->status;
+    rate.f = -(double)(float)a->rate;
+    z = part_plus(b, random_numbers(b, b->out[0]->count, BP_F64), one);
+    z = part_one(b, "Log", part_times(b, z, scale));
+    return random_end(b, part_two(b, "Div", z, part_number(b, BP_F64, rate)));
+}
+
 /* Two words make two numbers, by Box and Muller: in f64, so that no digits of f32 are lost. */
 enum bp_status npu_normal_build(struct kit_build *b)
 {
