@@ -217,6 +217,18 @@ static bool kit_has(void *self, const char *function)
     return strcmp(function, "Missing") != 0;
 }
 
+static void a_build_of_a_launch_has_its_seed(void)
+{
+    const struct bp_launch launch = {.seed = 7, .offset = 9, .device = 2};
+    struct kit_build b;
+
+    memset(&b, 1, sizeof b);
+    kit_build_launch(&b, &launch);
+    CHECK(b.seed == 7 && b.offset == 9 && b.device == 2, "the values of the launch");
+    CHECK(b.status == BP_OK && !b.n_step && !b.held, "nothing else");
+    kit_build_end(&b);
+}
+
 static void missing_functions_are_named(void)
 {
     const struct kit_row good = {.functions = "Add Mul"}, bad = {.functions = "Add Missing Mul"};
@@ -418,12 +430,15 @@ int main(void)
 #define X(name) {#name, name},
     static const struct kit_test tests[] = {
         X(functions_get_their_arguments) X(numbers_take_registers_of_their_own)
-            X(too_many_arguments_are_noticed) X(values_come_from_attributes) X(
-                constants_keep_their_values) X(absent_tensors_have_no_view) X(temporaries_lie_apart)
-                X(steps_find_the_roles_of_tensors) X(a_shape_changes_where_strides_allow_it)
-                    X(a_failure_stays_in_the_build) X(missing_functions_are_named)
-                        X(constants_are_copied) X(constants_are_read_and_temporaries_written_first)
-                            X(copies_wait_only_for_their_span) X(a_failed_copy_can_be_made_again)};
+            X(too_many_arguments_are_noticed) X(values_come_from_attributes)
+                X(constants_keep_their_values) X(absent_tensors_have_no_view)
+                    X(temporaries_lie_apart) X(steps_find_the_roles_of_tensors)
+                        X(a_shape_changes_where_strides_allow_it) X(a_failure_stays_in_the_build)
+                            X(a_build_of_a_launch_has_its_seed) X(a_failure_stays_in_the_build)
+                                X(missing_functions_are_named) X(constants_are_copied)
+                                    X(constants_are_read_and_temporaries_written_first)
+                                        X(copies_wait_only_for_their_span)
+                                            X(a_failed_copy_can_be_made_again)};
 #undef X
 
     return kit_run(tests, sizeof tests / sizeof *tests);
