@@ -77,7 +77,8 @@ static const char *claim_obstacle(const struct claim_place *p, uint32_t n,
     if (exceeds_known(node, known))
         return "it has attributes, inputs or outputs that the engine does not know";
     if (node->flags & BP_DATA_RANDOM) return "it draws random numbers";
-    if (node->flags & BP_DATA_UPDATE && !p->ir) return "it updates an input";
+    if (node->flags & BP_DATA_UPDATE && !p->ir && !(p->entry->engines.flags & BP_ENGINE_UPDATES))
+        return "it updates an input";
     if (node->flags & BP_DATA_BOUND) return "extents of its results depend on data";
     if (node->flags & BP_DATA_PINNED) return "the app names its kernel";
     why = p->ir ? bp_updates_refuse(p->updates, p->ir, p->entry, p->graph->node_of[n]) : NULL;

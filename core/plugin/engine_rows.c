@@ -40,9 +40,11 @@ const char *bp_engine_call_refusal(void)
 
 /* Whether calls of an operator can be compiled by an engine: it has a fixed number of results and
  * only computes them from its inputs. Views need no kernel. */
-static bool op_may_have(const struct bp_opdef *op)
+static bool op_may_have(const struct bp_engines *engines, const struct bp_opdef *op)
 {
-    return !op->is_view && !op->updates && !op->random && !op->bound && !op->varies;
+    bool updates = op->updates && !(engines->flags & BP_ENGINE_UPDATES);
+
+    return !op->is_view && !updates && !op->random && !op->bound && !op->varies;
 }
 
 static uint32_t row_least(uint32_t a, uint32_t b)
@@ -101,7 +103,8 @@ static const struct bp_opdef *known_op(const struct bp_engines *engines, size_t 
     *out_known = (struct bp_engine_op){0};
     memcpy(out_known, (const char *)engines->known + i * engines->known_stride, size);
     op = bp_opdef_find(out_known->op);
-    if (!op || strcmp(op->info.name, out_known->op) || !op_may_have(op)) return NULL;
+    if (!op || strcmp(op->info.name, out_known->op) || !op_may_have(engines, op))
+        return NULL;
     for (uint32_t k = 0; k < n; k++)
         if (row[k].op == op) return NULL;
     return op;

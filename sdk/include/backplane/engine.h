@@ -15,7 +15,9 @@
  * On a device with BP_DEVICE_GRAPH_ONLY the core also shows graphs of one node to the engine: calls
  * of operators that the engine lists as known, outside programs or left out of all groups. All
  * inputs of such a graph are inputs of run, also frozen constants. The compiled graph is kept like
- * the plan of a kernel, for all later calls of equal types and attributes. */
+ * the plan of a kernel, for all later calls of equal types and attributes. With BP_ENGINE_UPDATES
+ * also calls of operators that update inputs are shown: the inputs lack BP_DATA_STATE, and the
+ * results are outputs of the graph, whose views in run are those of the updated inputs. */
 #ifndef BP_ENGINE_H
 #define BP_ENGINE_H
 
