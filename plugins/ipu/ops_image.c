@@ -63,7 +63,18 @@ const char *ipu_refuses_pool(const struct ipu_node *n)
     return ipu_in(n, 0)->rank > 5 ? "more than 3 spatial axes" : NULL;
 }
 
-/* Modes of the shim: PopLibs' own pool, windows of different extents, or place by place. */
+/* Whether windows are so large that an axis with padding is far larger than the field. */
+static bool is_far(const struct ipu_node *n, uint32_t axis)
+{
+    const struct bp_max_pool_attrs *a = n->attrs;
+    int64_t extent = ipu_in(n, 0)->shape[axis + 2];
+
+    return a->window[axis] > 4 * extent + 64 || a->pad[axis] > 4 * extent + 64 ||
+           whole_end(n, axis) > 4 * extent + 64;
+}
+
+/* Modes of the shim: PopLibs' own pool, windows of different extents, place by place of a window,
+ * or window by window. */
 static void pool_numbers(const struct ipu_node *n, struct bp_ipu_node *to)
 {
     const struct bp_max_pool_attrs *a = n->attrs;
@@ -80,6 +91,8 @@ static void pool_numbers(const struct ipu_node *n, struct bp_ipu_node *to)
         number[5] = a->pad[k + 3];
         if (a->dilation[k] != 1 && !a->adaptive) to->number[19] = 2;
     }
+    for (uint32_t k = 0; k < field_axes(n) && !a->adaptive; k++)
+        if (is_far(n, k)) to->number[19] = 3;
 }
 
 void ipu_numbers_max_pool(const struct ipu_node *n, struct bp_ipu_node *to)
@@ -95,7 +108,7 @@ void ipu_numbers_avg_pool(const struct ipu_node *n, struct bp_ipu_node *to)
     to->real[0] = a->divisor;
     if (a->adaptive) return;
     to->number[20] = a->include_pad;
-    if (a->divisor != 0 || a->include_pad) to->number[19] = 2;
+    if (to->number[19] == 0 && (a->divisor != 0 || a->include_pad)) to->number[19] = 2;
 }
 
 /* The mean over the spatial axes; the shape of the result says whether they stay. */

@@ -178,6 +178,48 @@ Tensor along(const lowered &n, const Tensor &x, uint32_t k, popops::Operation op
     return popops::reduce(n.l.graph, poplar::concat(parts, 0), {0}, op, n.l.program);
 }
 
+/* The places from `begin` to `end` that window o has. */
+struct cover {
+    int64_t first, count;
+};
+
+cover covered(const window &w, std::size_t o, int64_t begin, int64_t end)
+{
+    int64_t at = (int64_t)o * w.stride - w.lower;
+    int64_t skipped = at < begin ? (begin - at + w.dilation - 1) / w.dilation : 0;
+    int64_t count = end <= at ? 0 : (end - at + w.dilation - 1) / w.dilation;
+
+    count = std::min(count, w.extent) - skipped;
+    return {at + skipped * w.dilation, std::max<int64_t>(count, 0)};
+}
+
+/* The windows of one axis one after the other: windows may be far larger than the field. */
+Tensor one_by_one(const lowered &n, const Tensor &x, uint32_t k, popops::Operation op,
+                  double border)
+{
+    window w = window_of(n, k);
+    unsigned axis = k + 2;
+    std::vector<std::size_t> shape = x.shape(), ones(x.rank(), 1);
+    std::vector<Tensor> parts;
+
+    shape[axis] = 1;
+    for (std::size_t o = 0; o < n.shape()[axis]; o++) {
+        cover c = covered(w, o, 0, (int64_t)x.dim(axis));
+        if (!c.count) {
+            parts.push_back(expanded(number_like(n.l, x, border).reshape(ones), shape));
+            continue;
+        }
+        Tensor part = x.slice((std::size_t)c.first,
+                              (std::size_t)(c.first + (c.count - 1) * w.dilation + 1), axis);
+        if (c.count > 1) {
+            part = part.subSample((unsigned)w.dilation, axis);
+            part = popops::reduce(n.l.graph, part, {axis}, op, n.l.program).reshape(shape);
+        }
+        parts.push_back(part);
+    }
+    return poplar::concat(parts, axis);
+}
+
 /* How many counted places the windows of an axis have, to divide their sums by. */
 Tensor counts(const lowered &n, const Tensor &x, uint32_t k, bool with_padding)
 {
@@ -189,11 +231,7 @@ Tensor counts(const lowered &n, const Tensor &x, uint32_t k, bool with_padding)
     std::vector<std::size_t> shape(x.rank(), 1);
     Tensor c;
 
-    for (std::size_t o = 0; o < places; o++)
-        for (int64_t i = 0; i < w.extent; i++) {
-            int64_t at = (int64_t)o * w.stride - w.lower + i * w.dilation;
-            if (at >= begin && at < end) count[o]++;
-        }
+    for (std::size_t o = 0; o < places; o++) count[o] = (float)covered(w, o, begin, end).count;
     shape[k + 2] = places;
     c = n.l.graph.addConstant(poplar::FLOAT, shape, poplar::ArrayRef<float>(count));
     n.l.graph.setTileMapping(c, 0);
@@ -227,8 +265,15 @@ Tensor adaptive(const lowered &n, const Tensor &x, popops::Operation op, bool is
 enum pool_mode {
     PLAIN = 0,
     ADAPTIVE = 1,
-    GENERAL = 2
+    GENERAL = 2,
+    FAR = 3
 };
+
+/* The windows of an axis in the modes GENERAL and FAR. */
+Tensor windows(const lowered &n, const Tensor &x, uint32_t k, popops::Operation op, double border)
+{
+    return n.number(19) == FAR ? one_by_one(n, x, k, op, border) : along(n, x, k, op, border);
+}
 
 } // namespace
 
@@ -239,7 +284,7 @@ Tensor lower_max_pool(const lowered &n)
     if (n.number(19) == ADAPTIVE) return adaptive(n, y, popops::Operation::MAX, false);
     if (n.number(19) == PLAIN) return library_pool(n, y, popnn::PoolingType::MAX);
     for (uint32_t k = 0; k < n.number(0); k++)
-        y = along(n, y, k, popops::Operation::MAX, -INFINITY);
+        y = windows(n, y, k, popops::Operation::MAX, -INFINITY);
     return y;
 }
 
@@ -250,7 +295,7 @@ Tensor lower_avg_pool(const lowered &n)
     if (n.number(19) == PLAIN) return narrow(n, library_pool(n, x, popnn::PoolingType::AVG));
     if (n.number(19) == ADAPTIVE) y = adaptive(n, x, popops::Operation::ADD, n.real(0) == 0);
     else
-        for (uint32_t k = 0; k < n.number(0); k++) y = along(n, y, k, popops::Operation::ADD, 0);
+        for (uint32_t k = 0; k < n.number(0); k++) y = windows(n, y, k, popops::Operation::ADD, 0);
     if (n.real(0) != 0) return narrow(n, div(n.l, y, number_like(n.l, y, n.real(0))));
     for (uint32_t k = 0; k < n.number(0) && n.number(19) != ADAPTIVE; k++)
         y = div(n.l, y, counts(n, x, k, n.number(20)));

@@ -107,24 +107,38 @@ enum pad_mode {
     CIRCULAR
 };
 
-/* The place within an axis that a place beyond its ends repeats. */
-int64_t repeated(int64_t at, int64_t extent, int64_t mode)
+/* The place within an axis that a place of its padded form has, or -1: the value. */
+int64_t place_of(int64_t at, int64_t extent, int64_t mode)
 {
-    int64_t period = mode == REFLECT ? 2 * (extent - 1) : extent;
+    int64_t period = mode == REFLECT && extent > 1 ? 2 * (extent - 1) : extent;
 
-    if (mode == REPLICATE || period <= 0) return at < 0 ? 0 : extent - 1;
+    if (at >= 0 && at < extent) return at;
+    if (mode == VALUE) return -1;
+    if (mode == REPLICATE) return at < 0 ? 0 : extent - 1;
     at = (at % period + period) % period;
     return at < extent ? at : period - at;
 }
 
-/* One side of an axis, of single places. */
-void add_border(std::vector<Tensor> &parts, const Tensor &x, unsigned axis, int64_t begin,
-                int64_t end, int64_t mode)
+/* One axis with places `begin` to `end`, as runs of places in a row, and runs of the value. */
+Tensor padded_axis(const lowered &n, const Tensor &x, unsigned axis, int64_t begin, int64_t end)
 {
-    for (int64_t at = begin; at < end; at++) {
-        std::size_t from = (std::size_t)repeated(at, (int64_t)x.dim(axis), mode);
-        parts.push_back(x.slice(from, from + 1, axis));
+    int64_t extent = (int64_t)x.dim(axis), mode = n.number(16), next;
+    std::vector<Tensor> parts;
+
+    for (int64_t at = begin; at < end; at = next) {
+        int64_t from = place_of(at, extent, mode);
+        next = at + 1;
+        while (next < end && place_of(next, extent, mode) == (from < 0 ? -1 : from + (next - at)))
+            next++;
+        if (from >= 0) {
+            parts.push_back(x.slice((std::size_t)from, (std::size_t)(from + (next - at)), axis));
+            continue;
+        }
+        std::vector<std::size_t> shape = x.shape(), ones(x.rank(), 1);
+        shape[axis] = (std::size_t)(next - at);
+        parts.push_back(expanded(number_like(n.l, x, n.real(0)).reshape(ones), shape));
     }
+    return poplar::concat(parts, axis);
 }
 
 } // namespace
@@ -134,25 +148,8 @@ Tensor lower_pad(const lowered &n)
     Tensor y = n.in(0);
 
     for (unsigned i = 0; i < n.in(0).rank(); i++) {
-        std::vector<Tensor> parts;
         int64_t before = n.number(2 * i), after = n.number(2 * i + 1);
-        std::size_t begin = before < 0 ? (std::size_t)-before : 0;
-        std::size_t end = y.dim(i) - (after < 0 ? (std::size_t)-after : 0);
-        y = y.slice(begin, end, i);
-        for (unsigned side = 0; side < 2; side++) {
-            int64_t extent = side ? after : before;
-            std::vector<std::size_t> shape = y.shape(), ones(y.rank(), 1);
-            if (side) parts.push_back(y);
-            if (extent <= 0) continue;
-            if (n.number(16) != VALUE) {
-                int64_t first = side ? (int64_t)y.dim(i) : -extent;
-                add_border(parts, y, i, first, first + extent, n.number(16));
-                continue;
-            }
-            shape[i] = (std::size_t)extent;
-            parts.push_back(expanded(number_like(n.l, y, n.real(0)).reshape(ones), shape));
-        }
-        if (parts.size() > 1) y = poplar::concat(parts, i);
+        if (before || after) y = padded_axis(n, y, i, -before, (int64_t)y.dim(i) + after);
     }
     return y;
 }
