@@ -3,10 +3,15 @@
  * others out. */
 #include "engine.h"
 
+/* Whether the shim has an operator for the update. */
+static bool is_known_update(const struct ipu_op *op)
+{
+    return op->op == BP_IPU_OP_sgd || op->op == BP_IPU_OP_cache_write;
+}
+
 static const char *refuses_flags(uint32_t flags)
 {
     if (flags & BP_DATA_RANDOM) return "Poplar draws other random numbers";
-    if (flags & BP_DATA_UPDATE) return "an update in place";
     if (flags & BP_DATA_BOUND) return "extents that depend on data";
     if (flags & BP_DATA_PINNED) return "the app demands a kernel";
     return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
@@ -43,7 +48,9 @@ const char *ipu_refuses(const struct ipu_node *n)
     double value;
 
     if (why) return why;
-    may_be_empty = op->op == BP_IPU_OP_concat || ipu_op_of_nothing(n, &value);
+    if (ipu_updates(n) && !is_known_update(op)) return "an update in place";
+    may_be_empty = op->op == BP_IPU_OP_concat || op->op == BP_IPU_OP_cache_write ||
+                   ipu_op_of_nothing(n, &value);
     if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
     for (uint32_t i = 0; i < node->n_in && !why; i++) {
         uint64_t dtypes = op->dtypes | (ipu_op_takes_i64(op, i) ? BP_M(I64) | BP_M(I32) : 0);

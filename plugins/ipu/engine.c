@@ -12,6 +12,7 @@ const struct bp_engines ipu_engines = {.size = sizeof ipu_engines,
                                        .known = &ipu_ops[0].known,
                                        .n_known = IPU_OPS,
                                        .known_stride = sizeof(struct ipu_op),
+                                       .flags = BP_ENGINE_UPDATES,
 #define X(name) .name = ipu_##name,
                                        IPU_ENGINE_CALLBACKS(X)
 #undef X
@@ -71,6 +72,8 @@ static enum bp_status engine_finish(struct ipu *self, struct ipu_engine *e, enum
     snprintf(e->note, sizeof e->note, "Poplar, %" PRIu32 " nodes, %" PRIu64 " bytes of weights%s",
              e->model.graph.n_node, e->model.constant_bytes,
              e->model.graph.fast ? ", NaN may be lost" : "");
+    for (uint32_t i = 0; i < e->model.graph.n_in; i++)
+        if (e->model.after[i] != BP_IPU_NONE) out->keeps[e->model.input[i].at] = 1;
     out->engine = e;
     out->workspace = ipu_workspace(e);
     out->workspace_alignment = 64;

@@ -19,6 +19,7 @@ struct ipu_input {
     uint32_t at; /* in the inputs of the group */
     enum ipu_conversion conversion;
     uint64_t count; /* elements */
+    uint32_t value; /* in the group's graph */
 };
 
 /* The shim's graph of a group, with the contents of its constants. */
@@ -28,7 +29,7 @@ struct ipu_model {
     struct bp_ipu_tensor *tensor;
     struct bp_ipu_node *node;
     int32_t *operand; /* of all nodes, one after the other */
-    int32_t *in, *out;
+    int32_t *in, *after, *out;
     struct ipu_input *input; /* of each input of the graph */
     char **constant;         /* the contents that the model owns, n_constant of them */
     uint32_t n_constant, n_operand;
@@ -56,7 +57,8 @@ enum bp_status ipu_load(struct ipu *self, struct ipu_engine *engine, const void 
 uint64_t ipu_workspace(const struct ipu_engine *engine);
 
 /* The callbacks of engine.h: claim.c, engine.c, run.c and save.c. */
-#define IPU_ENGINE_CALLBACKS(X) X(claim) X(compile) X(run) X(engine_destroy) X(save) X(refit)
+#define IPU_ENGINE_CALLBACKS(X) \
+    X(claim) X(compile) X(run) X(engine_destroy) X(save) X(refit) X(state)
 #define X(name) __typeof__(*((struct bp_engines *)0)->name) ipu_##name;
 IPU_ENGINE_CALLBACKS(X)
 #undef X

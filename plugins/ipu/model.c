@@ -12,8 +12,10 @@ struct writing {
     struct ipu *self;
     const struct bp_graph_data *graph;
     struct ipu_model *model;
-    /* Of each value: its tensor, and its tensor for each conversion of an i64; or BP_IPU_NONE. */
+    /* Of each value: its tensor, and its tensor for each conversion of an i64; or BP_IPU_NONE. An
+     * updated value has the tensor of the last update so far. */
     int32_t *tensor[IPU_FLOAT + 1];
+    uint32_t *updated; /* of each value: the input in whose memory it lies as a result of updates */
 };
 
 static const uint32_t shim_types[] = {
@@ -133,9 +135,10 @@ static enum bp_status tensor_find(struct writing *w, uint32_t number,
     if (*known == BP_IPU_NONE && v->flags & BP_DATA_FROZEN) {
         TRY(constant_add(w, v, conversion, known));
     } else if (*known == BP_IPU_NONE && is_input(w, number, &at)) {
-        m->input[m->graph.n_in] = (struct ipu_input){at, conversion, value_count(v)};
-        *known = tensor_add(w, v, conversion,
-                            v->flags & BP_DATA_STATE ? BP_IPU_KEPT : BP_IPU_INPUT);
+        bool stays = v->flags & BP_DATA_STATE && conversion == IPU_AS_IS;
+        m->input[m->graph.n_in] = (struct ipu_input){at, conversion, value_count(v), number};
+        m->after[m->graph.n_in] = BP_IPU_NONE;
+        *known = tensor_add(w, v, conversion, stays ? BP_IPU_KEPT : BP_IPU_INPUT);
         m->in[m->graph.n_in++] = *known;
     }
     if (*known == BP_IPU_NONE)
@@ -161,6 +164,20 @@ static bool has_empty(const struct ipu_node *n)
     return false;
 }
 
+/* A node updates an input, or the result of another update of it. Later nodes that read the
+ * input read the new value. (In a graph of a call the result is an output, in the input's
+ * memory.) */
+static void node_update(struct writing *w, const struct ipu_node *n, int32_t tensor)
+{
+    struct ipu_model *m = w->model;
+    uint32_t input = w->updated[n->node->in[0]];
+
+    if (n->node->out[0] != BP_DATA_NONE) w->updated[n->node->out[0]] = input;
+    w->tensor[IPU_AS_IS][input] = tensor;
+    for (uint32_t i = 0; i < m->graph.n_in; i++)
+        if (m->input[i].value == input && m->input[i].conversion == IPU_AS_IS) m->after[i] = tensor;
+}
+
 static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
 {
     const struct ipu_op *op = ipu_op_find(n->node->op);
@@ -172,7 +189,8 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
     if (has_empty(n) && ipu_op_of_nothing(n, &to->real[0])) {
         to->op = BP_IPU_OP_fill;
     } else {
-        for (uint32_t i = 0; i < n->node->n_in; i++) {
+        uint32_t n_in = op->op == BP_IPU_OP_cache_write && has_empty(n) ? 1 : n->node->n_in;
+        for (uint32_t i = 0; i < n_in; i++) {
             if (ipu_in(n, i) && ipu_is_empty(ipu_in(n, i))) continue; /* a part of concat */
             in[to->n_in] = BP_IPU_NONE;
             if (ipu_in(n, i))
@@ -184,7 +202,8 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
     m->n_operand += to->n_in;
     to->n_number = BP_IPU_NUMBERS;
     to->out = tensor_add(w, ipu_out(n), IPU_AS_IS, BP_IPU_RESULT);
-    w->tensor[IPU_AS_IS][n->node->out[0]] = to->out;
+    if (n->node->out[0] != BP_DATA_NONE) w->tensor[IPU_AS_IS][n->node->out[0]] = to->out;
+    if (ipu_updates(n) && ipu_in(n, 0)->flags & BP_DATA_STATE) node_update(w, n, to->out);
     m->graph.n_node++;
     return BP_OK;
 }
@@ -215,10 +234,12 @@ static bool model_allocate(struct ipu_model *m, const struct bp_graph_data *grap
     m->node = calloc(graph->n_node + 1, sizeof *m->node);
     m->operand = calloc(operands, sizeof *m->operand);
     m->in = calloc(values, sizeof *m->in);
+    m->after = calloc(values, sizeof *m->after);
     m->out = calloc(graph->n_out + 1, sizeof *m->out);
     m->input = calloc(values, sizeof *m->input);
     m->constant = calloc(values, sizeof *m->constant);
-    return m->tensor && m->node && m->operand && m->in && m->out && m->input && m->constant;
+    return m->tensor && m->node && m->operand && m->in && m->after && m->out && m->input &&
+           m->constant;
 }
 
 enum bp_status ipu_model_init(struct ipu *self, const struct bp_graph_data *graph, bool fast,
@@ -227,21 +248,27 @@ enum bp_status ipu_model_init(struct ipu *self, const struct bp_graph_data *grap
     size_t values = graph->n_value + 1;
     struct writing w = {.self = self, .graph = graph, .model = model};
     int32_t *tensors = malloc((IPU_FLOAT + 1) * values * sizeof *tensors);
+    uint32_t *updated = malloc(values * sizeof *updated);
     enum bp_status status;
 
     *model = (struct ipu_model){.host = self->host, .graph = {.size = sizeof model->graph}};
-    if (!tensors || !model_allocate(model, graph)) {
+    if (!tensors || !updated || !model_allocate(model, graph)) {
         free(tensors);
+        free(updated);
         return bp_fail(self->host, BP_ERR_MEMORY, "ipu: no memory for %zu values", values);
     }
     for (size_t i = 0; i < (IPU_FLOAT + 1) * values; i++) tensors[i] = BP_IPU_NONE;
     for (uint32_t i = 0; i <= IPU_FLOAT; i++) w.tensor[i] = tensors + i * values;
+    for (uint32_t i = 0; i < values; i++) updated[i] = i;
+    w.updated = updated;
     status = writing_nodes(&w);
     free(tensors);
+    free(updated);
     model->graph.tensor = model->tensor;
     model->graph.node = model->node;
     model->graph.in = model->in;
     model->graph.out = model->out;
+    model->graph.after = model->after;
     model->graph.fast = fast;
     return status;
 }
@@ -253,6 +280,7 @@ void ipu_model_finish(struct ipu_model *m)
     free(m->node);
     free(m->operand);
     free(m->in);
+    free(m->after);
     free(m->out);
     free(m->input);
     free(m->constant);

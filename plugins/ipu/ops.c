@@ -30,7 +30,8 @@ const struct ipu_op *ipu_op_find(const char *op)
 
 bool ipu_op_takes_i64(const struct ipu_op *op, uint32_t i)
 {
-    return (op->op == BP_IPU_OP_cast && i == 0) || (op->op == BP_IPU_OP_gather && i == 1);
+    return (op->op == BP_IPU_OP_cast && i == 0) || (op->op == BP_IPU_OP_gather && i == 1) ||
+           (op->op == BP_IPU_OP_cache_write && i == 2);
 }
 
 /* ---- elementwise ---- */
@@ -162,24 +163,19 @@ void ipu_numbers_concat(const struct ipu_node *n, struct bp_ipu_node *to)
     to->number[0] = ipu_axis(((const struct bp_concat_attrs *)n->attrs)->axis, ipu_out(n)->rank);
 }
 
-const char *ipu_refuses_pad(const struct ipu_node *n)
+/* The value of padding in i32, as cast makes it. */
+static double i32_value(double value)
 {
-    const struct bp_pad_attrs *a = n->attrs;
-    const struct bp_data_value *x = ipu_in(n, 0);
-
-    for (int64_t i = 0; i < x->rank; i++) {
-        int64_t before = i < a->before.n && a->before.at[i] < 0 ? -a->before.at[i] : 0;
-        int64_t after = i < a->after.n && a->after.at[i] < 0 ? -a->after.at[i] : 0;
-        if (before + after && before + after >= x->shape[i]) return "nothing of x is left";
-    }
-    return NULL;
+    if (isnan(value)) return 0;
+    if (value >= INT32_MAX) return INT32_MAX;
+    return value <= INT32_MIN ? INT32_MIN : trunc(value);
 }
 
 void ipu_numbers_pad(const struct ipu_node *n, struct bp_ipu_node *to)
 {
     const struct bp_pad_attrs *a = n->attrs;
 
-    to->real[0] = a->value;
+    to->real[0] = ipu_out(n)->dtype == BP_I32 ? i32_value(a->value) : a->value;
     to->number[16] = a->mode;
     for (int64_t i = 0; i < a->before.n; i++) to->number[2 * i] = a->before.at[i];
     for (int64_t i = 0; i < a->after.n; i++) to->number[2 * i + 1] = a->after.at[i];
@@ -192,7 +188,6 @@ const char *ipu_refuses_gather(const struct ipu_node *n)
 
     if (!x->rank) return "a tensor of rank 0";
     if (index->dtype != BP_I32 && index->dtype != BP_I64) return "indices of another dtype";
-    if (x->rank + index->rank > BP_IPU_RANK) return "more than 8 axes";
     return index->dtype == BP_I32 || is_outside(n, 1) ? NULL : "i64 indices of another node";
 }
 
@@ -208,6 +203,26 @@ void ipu_numbers_embedding(const struct ipu_node *n, struct bp_ipu_node *to)
     to->number[0] = 0;
     to->number[1] = 1; /* an id below zero is a fault */
     to->number[2] = a->padding_idx >= 0 ? a->padding_idx + 1 : 0;
+}
+
+/* Attributes of cache_write and tensor_scatter are alike. */
+const char *ipu_refuses_cache_write(const struct ipu_node *n)
+{
+    const struct bp_cache_write_attrs *a = n->attrs;
+    const struct bp_data_value *at = ipu_in(n, 2);
+
+    if (!at || at->dtype == BP_I32) return NULL;
+    if (at->dtype != BP_I64) return "places of another dtype";
+    if (a->circular) return "places of i64 that go on at the beginning";
+    return is_outside(n, 2) ? NULL : "i64 places of another node";
+}
+
+void ipu_numbers_cache_write(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_cache_write_attrs *a = n->attrs;
+
+    to->number[0] = ipu_axis(a->axis, ipu_in(n, 0)->rank);
+    to->number[1] = a->circular;
 }
 
 /* ---- products and reductions ---- */
@@ -274,7 +289,10 @@ bool ipu_op_of_nothing(const struct ipu_node *n, double *out_value)
     case BP_IPU_OP_matmul: *out_value = 0; return true;
     case BP_IPU_OP_prod: *out_value = 1; return true;
     case BP_IPU_OP_mean: *out_value = NAN; return true;
-    case BP_IPU_OP_pad: *out_value = ((const struct bp_pad_attrs *)n->attrs)->value; return true;
+    case BP_IPU_OP_pad:
+        *out_value = ((const struct bp_pad_attrs *)n->attrs)->value;
+        if (ipu_out(n)->dtype == BP_I32) *out_value = i32_value(*out_value);
+        return true;
     default: return false;
     }
 }

@@ -30,7 +30,7 @@ struct ipu_op {
 
 extern const struct ipu_op ipu_ops[];
 enum {
-    IPU_OPS = 84
+    IPU_OPS = 87
 };
 
 /* The row of an operator, or NULL. */
@@ -68,9 +68,18 @@ static inline bool ipu_is_empty(const struct bp_data_value *v)
     return false;
 }
 
+/* Whether the node's result takes the place of input 0, in its memory. */
+static inline bool ipu_updates(const struct ipu_node *n)
+{
+    return n->node->flags & BP_DATA_UPDATE;
+}
+
+/* The result; also of a node that updates input 0 and whose result nothing reads. */
 static inline const struct bp_data_value *ipu_out(const struct ipu_node *n)
 {
-    return ipu_value(n->graph, n->node->out[0]);
+    bool absent = !n->node->n_out || n->node->out[0] == BP_DATA_NONE;
+
+    return absent ? ipu_in(n, 0) : ipu_value(n->graph, n->node->out[0]);
 }
 
 /* An axis that may be counted from the last one. */
@@ -83,16 +92,17 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
 #define IPU_NUMBERS(X) \
     X(leaky_relu) \
     X(clip) \
-    X(gelu) X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) \
-        X(concat) X(gather) X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) \
-            X(conv) X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
-                X(group_norm) X(pad)
+    X(gelu) \
+    X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) \
+        X(gather) X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) \
+            X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
+                X(group_norm) X(pad) X(cache_write)
 #define X(name) void ipu_numbers_##name(const struct ipu_node *n, struct bp_ipu_node *to);
 IPU_NUMBERS(X)
 #undef X
 #define IPU_REFUSALS(X) \
     X(cast) \
-    X(slice) X(gather) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(pad)
+    X(slice) X(gather) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(cache_write)
 #define X(name) const char *ipu_refuses_##name(const struct ipu_node *n);
 IPU_REFUSALS(X)
 #undef X

@@ -11,7 +11,7 @@ struct head {
     char device[64];
     uint64_t size, hash, group; /* hash: of the bytes that follow; group: of the shim's graph */
 };
-static const char magic[8] = "bp-ipu1";
+static const char magic[8] = "bp-ipu2";
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, uint64_t size)
 {
@@ -52,6 +52,7 @@ static uint64_t group_hash(const struct bp_ipu_graph *g)
     }
     hash = hash_bytes(hash, g->in, g->n_in * sizeof *g->in);
     hash = hash_bytes(hash, g->out, g->n_out * sizeof *g->out);
+    hash = hash_bytes(hash, g->after, g->n_in * sizeof *g->after);
     return hash_bytes(hash, &g->fast, sizeof g->fast);
 }
 

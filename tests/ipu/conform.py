@@ -13,7 +13,7 @@ import tempfile
 
 BP = sys.argv[1]
 # The suites in full, and of the kernels the quick cases.
-RUNS = (("the device, memory and the engine", ["--suite", "plugin,runtime,memory,graph"], 500),
+RUNS = (("the device, memory and the engine", ["--suite", "plugin,runtime,memory,graph"], 511),
         ("kernels", ["--suite", "kernel", "--quick"], 12000))
 
 

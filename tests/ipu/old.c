@@ -27,4 +27,5 @@ EMPTY(bp_ipu_share)
 EMPTY(bp_ipu_save)
 EMPTY(bp_ipu_destroy)
 EMPTY(bp_ipu_run)
+EMPTY(bp_ipu_state)
 #endif

@@ -9,5 +9,6 @@ set -e
 here=$(dirname "$0")
 ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Wl,-z,defs $CXXFLAGS \
     "$here"/shim.cc "$here"/lower.cc "$here"/lower_activation.cc "$here"/lower_erf.cc \
-    "$here"/lower_image.cc "$here"/lower_move.cc "$here"/lower_norm.cc -o "${1:-libbp_ipu_shim.so}" \
+    "$here"/lower_image.cc "$here"/lower_move.cc "$here"/lower_norm.cc \
+    "$here"/lower_update.cc -o "${1:-libbp_ipu_shim.so}" \
     $LDFLAGS ${POPLAR_LIBS:--lpoplar -lpoputil -lpopops -lpoplin -lpopnn}

@@ -93,7 +93,8 @@ poplar::Tensor gelu_tanh(const lowered &n);
 
 /* Writers of the operators: of the files that the comment names. */
 using lower_function = poplar::Tensor(const lowered &n);
-/* lower.cc, lower_activation.cc, lower_erf.cc, lower_move.cc, lower_image.cc, lower_norm.cc */
+/* lower.cc, lower_activation.cc, lower_erf.cc, lower_move.cc, lower_image.cc, lower_norm.cc,
+ * lower_update.cc */
 #define OP(name, number, real, text) lower_function lower_##name;
 #include "ops.def"
 

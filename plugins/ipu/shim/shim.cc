@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shim.cc: implements devices, programs and runs of shim.h. Each function of the interface catches
  * what Poplar throws. Program 0 of an executable copies the inputs, computes, and copies the
- * outputs; each input that stays on the device, and each weight, has a program that copies it. */
+ * outputs; each input that stays on the device, and each weight, has a program that copies it, and
+ * each updated input one that copies its value to the host. */
 #include "internal.hpp"
 
 #include <poplar/IPUModel.hpp>
 #include <poplar/exceptions.hpp>
 #include <poputil/TileMapping.hpp>
 
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <new>
@@ -31,18 +33,26 @@ struct kept {
     uint64_t memory = 0, version = 0; /* memory 0: none */
 };
 
+/* The value of an updated input. */
+struct state {
+    bool newer = false;   /* than the memory of the input */
+    bool on_host = false; /* a newer value is in `saved`, because the device has another program */
+    bool lost = false;    /* the run that was to leave it has failed */
+    std::vector<char> saved;
+};
+
 struct cancelled {};
 struct in_use {};
 struct stale {};
 
 thread_local std::string last_error;
 
-/* A stream of a program: an input, a weight or an output. */
+/* A stream of a program: an input, a weight, an output, or the value of an updated input. */
 struct stream {
     std::string handle;
-    uint32_t tensor;  /* number in the graph */
-    unsigned program; /* copies it alone; 0: program 0 does */
-    std::size_t bytes;
+    uint32_t tensor = 0;  /* number in the graph */
+    unsigned program = 0; /* copies it alone; 0: program 0 does */
+    std::size_t bytes = 0;
 };
 
 } // namespace
@@ -68,8 +78,11 @@ struct bp_ipu_program {
     std::shared_ptr<const poplar::Executable> executable; /* without options that a load needs */
     std::unique_ptr<poplar::Engine> engine;
     std::vector<stream> in, weight, out;
+    std::vector<stream> back;       /* of each input: to the host; program 0: it is not updated */
     std::vector<const void *> data; /* of each weight */
     std::vector<kept> contents;     /* of each input */
+    std::vector<state> values;      /* of each input */
+    unsigned n_program;             /* of the executable */
     bool has_fault;                 /* the executable has a stream for index faults */
     unsigned char fault;
 };
@@ -119,6 +132,20 @@ std::size_t tensor_count(const bp_ipu_tensor &t)
     return n;
 }
 
+/* Whether a tensor may be the new value of an input: operators that compute it write a variable of
+ * their own, and others may name elements of the input itself. */
+bool is_update(const bp_ipu_graph &graph, int32_t in, int32_t after)
+{
+    const bp_ipu_tensor &a = graph.tensor[in], &b = graph.tensor[after];
+    bool computes = false;
+
+    for (uint32_t i = 0; i < graph.n_node; i++)
+        if (graph.node[i].out == after)
+            computes = graph.node[i].op == BP_IPU_OP_sgd ||
+                       graph.node[i].op == BP_IPU_OP_cache_write;
+    return computes && a.kind == BP_IPU_KEPT && a.type == b.type && shape_of(a) == shape_of(b);
+}
+
 void check_graph(const bp_ipu_graph &graph)
 {
     auto is_tensor = [&](int32_t number) {
@@ -136,7 +163,17 @@ void check_graph(const bp_ipu_graph &graph)
     }
     for (uint32_t i = 0; good && i < graph.n_in; i++) good = is_tensor(graph.in[i]);
     for (uint32_t i = 0; good && i < graph.n_out; i++) good = is_tensor(graph.out[i]);
+    for (uint32_t i = 0; good && graph.after && i < graph.n_in; i++)
+        good = graph.after[i] == BP_IPU_NONE ||
+               (is_tensor(graph.after[i]) && is_update(graph, graph.in[i], graph.after[i]));
     if (!good) throw unsupported("the graph contradicts itself");
+}
+
+/* Whether a node checks indices. */
+bool has_indices(const bp_ipu_node &node)
+{
+    return node.op == BP_IPU_OP_gather ||
+           (node.op == BP_IPU_OP_cache_write && node.n_in > 2 && node.in[2] != BP_IPU_NONE);
 }
 
 /* Names the streams of a program: which there are follows from the graph alone. */
@@ -152,6 +189,9 @@ void name_streams(const bp_ipu_graph &graph, bp_ipu_program &p)
     for (uint32_t i = 0; i < graph.n_in; i++) {
         uint32_t t = (uint32_t)graph.in[i];
         p.in.push_back(make("in", i, t, graph.tensor[t].kind == BP_IPU_KEPT));
+        p.back.emplace_back();
+        if (graph.after && graph.after[i] != BP_IPU_NONE)
+            p.back.back() = make("back", i, (uint32_t)graph.after[i], true);
     }
     for (uint32_t t = 0; t < graph.n_tensor; t++)
         if (graph.tensor[t].kind == BP_IPU_WEIGHT) {
@@ -161,8 +201,10 @@ void name_streams(const bp_ipu_graph &graph, bp_ipu_program &p)
     for (uint32_t i = 0; i < graph.n_out; i++)
         p.out.push_back(make("out", i, (uint32_t)graph.out[i], false));
     p.contents.assign(graph.n_in, kept());
+    p.values.assign(graph.n_in, state());
+    p.n_program = next;
     p.has_fault = false;
-    for (uint32_t i = 0; i < graph.n_node; i++) p.has_fault |= graph.node[i].op == BP_IPU_OP_gather;
+    for (uint32_t i = 0; i < graph.n_node; i++) p.has_fault |= has_indices(graph.node[i]);
 }
 
 /* A variable that a stream of the host fills, in the program with the stream's number. */
@@ -176,6 +218,19 @@ void write_source(lowering &l, const stream &s, std::vector<poplar::program::Seq
     poputil::mapTensorLinearly(l.graph, variable);
     programs[s.program].add(poplar::program::Copy(from, variable));
     l.tensor[s.tensor] = variable;
+}
+
+/* The new value of an updated input replaces the old one, which no node reads any more. */
+void write_update(lowering &l, const stream &in, const stream &back,
+                  std::vector<poplar::program::Sequence> &programs)
+{
+    const bp_ipu_tensor &t = l.from.tensor[back.tensor];
+    const poplar::Tensor &variable = l.tensor[in.tensor], &value = l.tensor[back.tensor];
+
+    if (!value.valid()) throw unsupported("an updated input that no node updates");
+    l.program.add(poplar::program::Copy(value, variable));
+    programs[back.program].add(poplar::program::Copy(
+        variable, l.graph.addDeviceToHostFIFO(back.handle, type_of(t.type), tensor_count(t))));
 }
 
 /* Elements that variables hold in another order, or twice, are copied before the host reads them. */
@@ -202,7 +257,7 @@ poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &fro
                            bp_ipu_program &p)
 {
     poplar::Graph graph(target);
-    std::vector<poplar::program::Sequence> programs(1 + p.in.size() + p.weight.size());
+    std::vector<poplar::program::Sequence> programs(p.n_program);
     lowering l(from, graph, programs[0]);
     bool ended = false;
 
@@ -214,6 +269,8 @@ poplar::Executable compile(const poplar::Target &target, const bp_ipu_graph &fro
         lower_node(l, from.node[i]);
     }
     for (const stream &s : p.out) write_output(l, s);
+    for (std::size_t i = 0; i < p.in.size(); i++)
+        if (p.back[i].program) write_update(l, p.in[i], p.back[i], programs);
     if (p.has_fault) {
         poplar::Tensor fault = lower_fault(l);
         programs[0].add(
@@ -237,13 +294,36 @@ void device_attach(ipu_device &d)
     d.attached = true;
 }
 
+/* Copies the value of an updated input from the device, which has the program; the lock is held. */
+void value_fetch(bp_ipu_program &p, std::size_t i, void *to)
+{
+    const stream &back = p.back[i];
+
+    p.engine->connectStream(back.handle, (char *)to, (char *)to + back.bytes);
+    p.engine->run(back.program);
+}
+
+/* Saves newer values before the memory of the tiles is given to another program. A failure leaves
+ * the program and its values where they are. */
+void program_leave(bp_ipu_program &p)
+{
+    for (std::size_t i = 0; i < p.values.size(); i++) {
+        state &value = p.values[i];
+        if (!value.newer || value.on_host) continue;
+        value.saved.resize(p.back[i].bytes);
+        value_fetch(p, i, value.saved.data());
+        value.on_host = true;
+    }
+    p.contents.assign(p.contents.size(), kept());
+}
+
 /* Makes the program the one that the device has; the lock is held. */
 void program_load(bp_ipu_program &p)
 {
     ipu_device &d = *p.device;
 
     device_attach(d);
-    if (d.loaded) d.loaded->contents.assign(d.loaded->contents.size(), kept());
+    if (d.loaded) program_leave(*d.loaded);
     d.loaded = nullptr;
     if (!p.engine) p.engine = std::make_unique<poplar::Engine>(*p.executable);
     p.engine->load(d.poplar);
@@ -256,6 +336,41 @@ void program_load(bp_ipu_program &p)
     d.loaded = &p;
 }
 
+/* Makes sure that the device has the contents of an input. Returns whether they were copied. */
+bool input_copy(bp_ipu_program &p, std::size_t i, const void *in, const bp_ipu_content &now)
+{
+    kept &old = p.contents[i];
+    state &value = p.values[i];
+    char *data = (char *)const_cast<void *>(in);
+    bool same = now.memory && now.memory == old.memory && now.version == old.version &&
+                data == old.data;
+
+    if (value.lost) throw std::runtime_error("a value was lost in an earlier run that failed");
+    if (value.newer) same = !value.on_host;
+    if (value.newer && value.on_host) data = value.saved.data();
+    if (!p.in[i].program || !same)
+        p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
+    if (!p.in[i].program) return false;
+    old = kept();
+    if (!same) p.engine->run(p.in[i].program);
+    value.on_host = false;
+    old.data = in;
+    old.memory = now.memory;
+    old.version = now.after;
+    return !same;
+}
+
+/* Notes how the run of program 0 ended: if it failed, nothing is known of the updated values. */
+void values_end(bp_ipu_program &p, bool good)
+{
+    for (std::size_t i = 0; i < p.values.size(); i++) {
+        if (!p.back[i].program) continue;
+        p.values[i].newer = good;
+        p.values[i].lost = !good;
+        if (!good) p.contents[i] = kept();
+    }
+}
+
 void program_run(bp_ipu_program &p, bp_ipu_launch &run)
 {
     std::lock_guard<std::mutex> guard(p.device->lock);
@@ -265,27 +380,39 @@ void program_run(bp_ipu_program &p, bp_ipu_launch &run)
     run.out_loaded = p.device->loaded != &p;
     if (run.out_loaded) program_load(p);
     run.out_copied = 0;
-    for (std::size_t i = 0; i < p.in.size(); i++) {
-        bp_ipu_content now = run.content ? run.content[i] : bp_ipu_content();
-        kept &old = p.contents[i];
-        char *data = (char *)const_cast<void *>(run.in[i]);
-        bool same = now.memory && now.memory == old.memory && now.version == old.version &&
-                    data == old.data;
-        if (!p.in[i].program || !same)
-            p.engine->connectStream(p.in[i].handle, data, data + p.in[i].bytes);
-        if (!p.in[i].program) continue;
-        old = kept();
-        if (!same) p.engine->run(p.in[i].program);
-        run.out_copied += !same;
-        old.data = data;
-        old.memory = now.memory;
-        old.version = now.after;
-    }
+    for (std::size_t i = 0; i < p.in.size(); i++)
+        run.out_copied += input_copy(p, i, run.in[i],
+                                     run.content ? run.content[i] : bp_ipu_content());
     for (std::size_t i = 0; i < p.out.size(); i++)
         p.engine->connectStream(p.out[i].handle, run.out[i], (char *)run.out[i] + p.out[i].bytes);
     p.fault = 0;
-    p.engine->run(0);
+    try {
+        p.engine->run(0);
+    } catch (...) {
+        values_end(p, false);
+        throw;
+    }
+    values_end(p, true);
     run.out_fault = p.fault;
+}
+
+/* A newer value is on the device unless it was saved: the device has this program. */
+void value_take(bp_ipu_program &p, std::size_t i, bool forget, void *data)
+{
+    std::lock_guard<std::mutex> guard(p.device->lock);
+
+    if (i >= p.back.size() || !p.back[i].program) throw unsupported("the input is not updated");
+    state &value = p.values[i];
+    if (forget) {
+        value = state();
+        p.contents[i] = kept();
+        return;
+    }
+    if (value.lost) throw std::runtime_error("the value was lost in a run that failed");
+    if (value.newer && value.on_host) std::memcpy(data, value.saved.data(), p.back[i].bytes);
+    else if (value.newer) value_fetch(p, i, data);
+    if (value.on_host) value = state();
+    value.newer = false;
 }
 
 std::vector<poplar::Device> devices_of(uint32_t target)
@@ -438,7 +565,8 @@ EXPORT int bp_ipu_share(bp_ipu_program *program, const bp_ipu_graph *graph, bp_i
         check_graph(*graph);
         p->device = program->device;
         name_streams(*graph, *p);
-        if (p->weight.size() != program->weight.size() || p->in.size() != program->in.size())
+        if (p->weight.size() != program->weight.size() || p->in.size() != program->in.size() ||
+            p->n_program != program->n_program)
             throw stale();
         p->executable = program->executable;
         *out = p.release();
@@ -472,4 +600,9 @@ EXPORT void bp_ipu_destroy(bp_ipu_program *program)
 EXPORT int bp_ipu_run(bp_ipu_program *program, bp_ipu_launch *run)
 {
     return guarded([&] { program_run(*program, *run); });
+}
+
+EXPORT int bp_ipu_state(bp_ipu_program *program, uint32_t input, uint32_t forget, void *data)
+{
+    return guarded([&] { value_take(*program, input, forget != 0, data); });
 }

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* The number changes whenever a struct, a list or the meaning of a function changes. */
-#define BP_IPU_SHIM_VERSION 1
+#define BP_IPU_SHIM_VERSION 2
 
 enum bp_ipu_code {
     BP_IPU_OK = 0,
@@ -94,6 +94,11 @@ struct bp_ipu_graph {
     const struct bp_ipu_tensor *tensor;
     const struct bp_ipu_node *node; /* in an order in which they can run */
     const int32_t *in, *out;        /* numbers of tensors: the order of a run's pointers */
+
+    /* Of each input: the tensor whose contents the input has after a run, or BP_IPU_NONE. Such an
+     * input is kept, and updated: its new value stays on the device, and bp_ipu_state has it. The
+     * tensor is of the input's type, and is the result of a node. NULL: no input is updated. */
+    const int32_t *after;
     uint32_t n_tensor, n_node, n_in, n_out;
     uint32_t fast; /* 1: NaN may be lost, half types may add in half */
     uint32_t zero;
@@ -113,7 +118,8 @@ struct bp_ipu_facts {
 
 /* The contents of an input of a run. An input that is kept on the device is not copied again if its
  * address is that of the last run, and memory and version are `memory` and `after` of that run.
- * memory 0: unknown, so that the input is copied. */
+ * memory 0: unknown, so that the input is copied. Of an updated input, the value that the last run
+ * left is used, whatever the contents, until bp_ipu_state has taken it. */
 struct bp_ipu_content {
     uint64_t memory, version, after;
 };
@@ -159,6 +165,12 @@ void bp_ipu_destroy(struct bp_ipu_program *program);
 /* Attaches to the device if this process has not, loads the program if the device has another one,
  * copies inputs, runs, and copies outputs. */
 int bp_ipu_run(struct bp_ipu_program *program, struct bp_ipu_launch *run);
+
+/* Takes the value of an updated input, which is newer than the memory of the input after a run.
+ * forget 0: writes it to data, if it is newer; later runs use it as long as their bp_ipu_content
+ * says that data has not changed. It fails if the last run has failed, so that the value is lost.
+ * forget 1: writes nothing. The next run copies the input. */
+int bp_ipu_state(struct bp_ipu_program *program, uint32_t input, uint32_t forget, void *data);
 
 #ifdef __cplusplus
 }

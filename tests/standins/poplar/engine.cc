@@ -8,6 +8,9 @@
 namespace poplar {
 namespace {
 
+/* Bytes that streams have copied: to devices, and to the host. */
+std::atomic<std::uint64_t> copied_bytes[2];
+
 /* Notices that two threads use a device at once. */
 struct Busy {
     DeviceData &device;
@@ -95,11 +98,15 @@ void step_run(EngineData &e, const Step &step)
         operand_write(e, step.out, all.data());
         break;
     }
-    case Step::FROM_HOST: operand_write(e, step.out, connected(e, step.name)); break;
+    case Step::FROM_HOST:
+        operand_write(e, step.out, connected(e, step.name));
+        copied_bytes[0] += operand_count(step.out) * base_dtype_size(step.out.dtype);
+        break;
     case Step::TO_HOST: {
         char *to = connected(e, step.name);
         const char *from = operand_read(e, step.in[0], copy);
         std::memcpy(to, from, operand_count(step.in[0]) * base_dtype_size(step.in[0].dtype));
+        copied_bytes[1] += operand_count(step.in[0]) * base_dtype_size(step.in[0].dtype);
         break;
     }
     case Step::COMPUTE: step_compute(e, step); break;
@@ -107,6 +114,13 @@ void step_run(EngineData &e, const Step &step)
 }
 
 } // namespace
+
+/* For tests. */
+extern "C" BASE_API std::uint64_t standin_poplar_copied(int to_host);
+extern "C" std::uint64_t standin_poplar_copied(int to_host)
+{
+    return copied_bytes[to_host != 0];
+}
 
 Engine::Engine(const Executable &executable, const OptionFlags &) : data(new EngineData)
 {
