@@ -153,11 +153,11 @@ static enum bp_status keeper_give(struct bp_keeper *keeper, struct bp_buffer *bu
     for (uint32_t k = 0; k < code->n_kept && status == BP_OK; k++)
         if (code->kept[k].buffer == buffer)
             status = state_call(code, &code->kept[k], forget, stream);
-    if (status == BP_OK) {
-        status = bp_stream_drain(stream);
-        if (status && bp_status_is_of_wait(status)) /* the work may end at any later time */
-            status = bp_error(BP_ERR_DEVICE, "state of an engine: %s", bp_error_message());
-    }
+    if (status == BP_OK) status = bp_stream_drain(stream);
+    /* Whatever the reason, the value is given up: the work may end at any later time, and an engine
+     * need not have the value after a failure. */
+    if (status && bp_status_is_of_wait(status) && !forget)
+        status = bp_error(BP_ERR_DEVICE, "state of an engine: %s", bp_error_message());
     if (status && !forget) state_forget(code, buffer, stream);
     bp_stream_destroy(stream);
     return status;
