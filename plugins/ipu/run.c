@@ -40,6 +40,13 @@ static void run_convert(char *to, const struct ipu_input *input, const int64_t *
     }
 }
 
+/* A run that is not supported would be tried in another way, which reads tensors whose values the
+ * device keeps or has lost. */
+static enum bp_status run_failed(enum bp_status status)
+{
+    return status == BP_ERR_UNSUPPORTED ? BP_ERR_MEMORY : status;
+}
+
 enum bp_status ipu_run(const struct bp_engine_run *run)
 {
     struct ipu *self = run->self;
@@ -55,6 +62,7 @@ enum bp_status ipu_run(const struct bp_engine_run *run)
                                    .out = out,
                                    .n_in = graph->n_in,
                                    .n_out = graph->n_out};
+    enum bp_status status;
 
     for (uint32_t i = 0; i < graph->n_in; i++) {
         const struct ipu_input *input = &e->model.input[i];
@@ -67,9 +75,9 @@ enum bp_status ipu_run(const struct bp_engine_run *run)
         converted += run_aligned(4 * input->count);
     }
     for (uint32_t i = 0; i < graph->n_out; i++) out[i] = run->out[i]->data;
-    TRY(IPU(self, e->device, bp_ipu_run, e->program, &launch));
+    status = IPU(self, e->device, bp_ipu_run, e->program, &launch);
     if (launch.out_fault) *run->fault = 1;
-    return BP_OK;
+    return run_failed(status);
 }
 
 enum bp_status ipu_state(void *p, uint32_t device, void *engine, uint32_t input, uint32_t forget,
@@ -82,5 +90,5 @@ enum bp_status ipu_state(void *p, uint32_t device, void *engine, uint32_t input,
     (void)device;
     (void)stream;
     while (e->model.input[i].at != input || e->model.after[i] == BP_IPU_NONE) i++;
-    return IPU(self, e->device, bp_ipu_state, e->program, i, forget, view->data);
+    return run_failed(IPU(self, e->device, bp_ipu_state, e->program, i, forget, view->data));
 }

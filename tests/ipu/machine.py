@@ -154,7 +154,7 @@ def failures_of_poplar_are_passed_on(folder):
     for fault, outcome, *words in (
             ("poplar.compileGraph:1:5", "skip", "bp_ipu_compile answers 1: poplar.compileGraph: told to fail"),
             ("poplar.compileGraph:1:1", "skip", "bp_ipu_compile answers 2: poplar.compileGraph: told to run out of memory"),
-            ("poplar.Engine.Engine:1:1", "skip", "answers 2: poplar.Engine.Engine: told to run out of memory"),
+            ("poplar.Engine.Engine:1:1", "fail", "BP_ERR_MEMORY", "answers 2: poplar.Engine.Engine: told to run out of memory"),
             ("poplar.Device.attach:1:5", "fail", "BP_ERR_DEVICE", "bp_ipu_run answers 1"),
             ("poplar.Engine.load:1:2", "fail", "BP_ERR_DEVICE", "answers 1: poplar.Engine.load: told to fail, recoverable"),
             ("poplar.Engine.connectStream:1:5", "fail", "BP_ERR_DEVICE", "connectStream"),

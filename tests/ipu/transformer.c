@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transformer.c: runs the layers of a sentence encoder (those of MiniLM), and steps of a decoder with
- * caches of keys and values, on the ipu and on the cpu: results must agree, and the nodes must be in
- * groups of the engine. Prints TAP. */
+/* transformer.c: runs the layers of a sentence encoder (those of MiniLM), and steps of a decoder
+ * with caches of keys and values, on the ipu and on the cpu: results must agree, and the nodes must
+ * be in groups of the engine. Prints TAP. */
 #include <backplane/backplane.h>
 #include <backplane/ops.h>
 #include <math.h>
@@ -55,8 +55,8 @@ static struct bp_tensor *net_hold(struct bp_tensor *t)
     return t;
 }
 
-/* A frozen tensor of numbers from base - size to base + size; size 0: zeros that are not frozen, for
- * a cache. */
+/* A frozen tensor of numbers from base - size to base + size; size 0: zeros that are not frozen,
+ * for a cache. */
 static struct bp_tensor *net_numbers(uint32_t rank, const int64_t *shape, float size, float base)
 {
     struct bp_tensor *t = NULL;
@@ -247,8 +247,8 @@ static struct bp_tensor *run_tensor(uint32_t dtype, uint32_t rank, const int64_t
     return t;
 }
 
-static void run_program(struct bp_program *program, struct bp_tensor **in, size_t n_in, float *to,
-                        size_t n)
+static void run_and_read(struct bp_program *program, struct bp_tensor **in, size_t n_in, float *to,
+                         size_t n)
 {
     struct bp_tensor *y = NULL;
 
@@ -268,7 +268,7 @@ static void encoder_run(struct bp_program *program, float *to)
     mask[2 * LENGTH - 1] = mask[2 * LENGTH - 2] = -1e9f;
     in[0] = run_tensor(BP_I64, 2, (const int64_t[]){BATCH, LENGTH}, ids, sizeof ids);
     in[1] = run_tensor(BP_F32, 4, (const int64_t[]){BATCH, 1, 1, LENGTH}, mask, sizeof mask);
-    run_program(program, in, 2, to, BATCH * WIDTH);
+    run_and_read(program, in, 2, to, BATCH * WIDTH);
 }
 
 static void decoder_run(struct bp_program *program, float *to)
@@ -282,7 +282,7 @@ static void decoder_run(struct bp_program *program, float *to)
         in[0] = run_tensor(BP_I64, 2, (const int64_t[]){1, 1}, &id, sizeof id);
         in[1] = run_tensor(BP_I64, 0, NULL, &at, sizeof at);
         in[2] = run_tensor(BP_F32, 4, (const int64_t[]){1, 1, 1, PLACES}, mask, sizeof mask);
-        run_program(program, in, 3, to, WORDS);
+        run_and_read(program, in, 3, to, WORDS);
         for (int i = 0; i < WORDS; i++)
             if (to[i] > to[id]) id = i; /* the next word */
     }
