@@ -68,13 +68,18 @@ void cnnl_begin(struct cnnl_call *call, const char *name, void *handle)
     }
 }
 
-void cnnl_begin_assumed(struct cnnl_call *call, const char *name, void *handle, int preference)
+bool cnnl_is_assumed(void)
 {
     const char *text = secure_getenv("BP_STANDIN_CNNL_ASSUMED");
 
+    return text && atoi(text) == 1;
+}
+
+void cnnl_begin_assumed(struct cnnl_call *call, const char *name, void *handle, int preference)
+{
     cnnl_begin(call, name, handle);
     if (call->code) return;
-    if (!text || atoi(text) != 1)
+    if (!cnnl_is_assumed())
         call->code = base_refuse(CNNL_NOT_SUPPORTED, "%s: its numbers are not confirmed", name);
     else if (preference < CNNL_FAST || preference > CNNL_ULTRAHIGH)
         call->code = base_refuse(CNNL_BAD_PARAM, "%s: no preference %d", name, preference);

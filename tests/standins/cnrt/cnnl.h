@@ -102,6 +102,61 @@ enum cnnl_logic {
     CNNL_LOGIC_OPS
 };
 
+/* Invented: no sister library has numbers of these names. They begin at different places, so that a
+ * caller who guesses them, or exchanges two, is refused. */
+enum cnnl_arithmetic {
+    CNNL_ADD = 11,
+    CNNL_SUB,
+    CNNL_MUL
+};
+enum cnnl_activation {
+    CNNL_ACTIVATION_PRECISE = 21,
+    CNNL_RELU = 31,
+    CNNL_RELU6,
+    CNNL_SIGMOID,
+    CNNL_TANH,
+    CNNL_ELU,
+    CNNL_LEAKY_RELU,
+    CNNL_SELU,
+    CNNL_HARD_SWISH,
+    CNNL_GELU,
+    CNNL_LOG_SIGMOID,
+    CNNL_SWISH,
+    CNNL_ACTIVATIONS_END
+};
+enum cnnl_softmax {
+    CNNL_MEDIUM_DIMENSION = 51,
+    CNNL_ACCURATE = 61,
+    CNNL_LOG
+};
+enum cnnl_reduction {
+    CNNL_REDUCE_ADD = 71,
+    CNNL_REDUCE_AVG,
+    CNNL_REDUCE_MAX,
+    CNNL_REDUCE_MIN,
+    CNNL_REDUCE_MUL,
+    CNNL_NO_INDICES = 81,
+    CNNL_32BIT = 85
+};
+enum cnnl_cast {
+    CNNL_CASTS = 101 /* described.c has the pairs, in this order */
+};
+enum cnnl_product {
+    CNNL_MATMUL_TRANSA = 201,
+    CNNL_MATMUL_TRANSB,
+    CNNL_MATMUL_COMPUTE,
+    CNNL_MATMUL_TF32,
+    CNNL_BMM_TRANSA = 211,
+    CNNL_BMM_TRANSB,
+    CNNL_BMM_COMPUTE
+};
+enum cnnl_convolution {
+    CNNL_FORWARD_FASTEST = 221,
+    CNNL_BACKWARD_DATA_FASTEST = 231,
+    CNNL_BACKWARD_FILTER_FASTEST = 241,
+    CNNL_ALGORITHM = 7 /* the only algorithm that the library chooses */
+};
+
 #define CALL(result, name, parameters) BASE_API result name parameters;
 #include "cnnl.def"
 
@@ -168,6 +223,7 @@ struct cnnl_call {
 void cnnl_begin(struct cnnl_call *call, const char *name, void *handle);
 /* The same for a function that is ASSUMED, and takes a preference. */
 void cnnl_begin_assumed(struct cnnl_call *call, const char *name, void *handle, int preference);
+bool cnnl_is_assumed(void);
 /* Append a tensor whose dtype is in the set. */
 void cnnl_in(struct cnnl_call *call, const void *desc, const void *data, unsigned dtypes);
 void cnnl_out(struct cnnl_call *call, const void *desc, void *data, unsigned dtypes);
@@ -203,6 +259,8 @@ int cnnl_compute(const char *op, const void *attrs, uint32_t type,
 int cnnl_assign(const struct base_tensor *from, const struct base_tensor *to);
 
 /* handle.c */
+int cnnl_desc_create(const char *name, void **out, const char *kind, size_t size);
+int cnnl_desc_destroy(const char *name, void *desc, const char *kind);
 struct cnnl_handle {
     struct base_device *device;
     void *queue;

@@ -72,7 +72,7 @@ int cnnlCreate(void **out)
 }
 
 /* Destroys an object of this kind. */
-static int handle_end(const char *name, void *handle, const char *kind)
+int cnnl_desc_destroy(const char *name, void *handle, const char *kind)
 {
     int code = cnrt_enter(name);
 
@@ -85,7 +85,7 @@ static int handle_end(const char *name, void *handle, const char *kind)
 
 int cnnlDestroy(void *handle)
 {
-    return handle_end("cnnlDestroy", handle, cnnl_handle_kind);
+    return cnnl_desc_destroy("cnnlDestroy", handle, cnnl_handle_kind);
 }
 
 int cnnlSetQueue(void *handle, void *queue)
@@ -104,7 +104,7 @@ int cnnlSetQueue(void *handle, void *queue)
 }
 
 /* Creates a descriptor of this kind. */
-static int handle_create(const char *name, void **out, const char *kind, size_t size)
+int cnnl_desc_create(const char *name, void **out, const char *kind, size_t size)
 {
     int code = cnrt_enter(name);
 
@@ -116,13 +116,13 @@ static int handle_create(const char *name, void **out, const char *kind, size_t 
 
 int cnnlCreateTensorDescriptor(void **out)
 {
-    return handle_create("cnnlCreateTensorDescriptor", out, cnnl_tensor_kind,
-                         sizeof(struct cnnl_tensor));
+    return cnnl_desc_create("cnnlCreateTensorDescriptor", out, cnnl_tensor_kind,
+                            sizeof(struct cnnl_tensor));
 }
 
 int cnnlDestroyTensorDescriptor(void *desc)
 {
-    return handle_end("cnnlDestroyTensorDescriptor", desc, cnnl_tensor_kind);
+    return cnnl_desc_destroy("cnnlDestroyTensorDescriptor", desc, cnnl_tensor_kind);
 }
 
 int cnnlResetTensorDescriptor(void *desc)
@@ -271,13 +271,13 @@ int cnnlSetTensorDescriptorPointerMode(void *desc, int mode)
 
 int cnnlCreateTransposeDescriptor(void **out)
 {
-    return handle_create("cnnlCreateTransposeDescriptor", out, cnnl_transpose_kind,
-                         sizeof(struct cnnl_transpose));
+    return cnnl_desc_create("cnnlCreateTransposeDescriptor", out, cnnl_transpose_kind,
+                            sizeof(struct cnnl_transpose));
 }
 
 int cnnlDestroyTransposeDescriptor(void *desc)
 {
-    return handle_end("cnnlDestroyTransposeDescriptor", desc, cnnl_transpose_kind);
+    return cnnl_desc_destroy("cnnlDestroyTransposeDescriptor", desc, cnnl_transpose_kind);
 }
 
 int cnnlSetTransposeDescriptor(void *desc, int n, const int *perm)
@@ -300,13 +300,13 @@ int cnnlSetTransposeDescriptor(void *desc, int n, const int *perm)
 
 int cnnlCreatePoolingDescriptor(void **out)
 {
-    return handle_create("cnnlCreatePoolingDescriptor", out, cnnl_pool_kind,
-                         sizeof(struct cnnl_pool));
+    return cnnl_desc_create("cnnlCreatePoolingDescriptor", out, cnnl_pool_kind,
+                            sizeof(struct cnnl_pool));
 }
 
 int cnnlDestroyPoolingDescriptor(void *desc)
 {
-    return handle_end("cnnlDestroyPoolingDescriptor", desc, cnnl_pool_kind);
+    return cnnl_desc_destroy("cnnlDestroyPoolingDescriptor", desc, cnnl_pool_kind);
 }
 
 int cnnlSetPooling2dDescriptor_v2(void *desc, int mode, int nan, int rows, int columns, int up,

@@ -497,11 +497,203 @@ static void list_pool(void)
     cnnlDestroyPoolingDescriptor(q);
 }
 
+static void list_described(void)
+{
+    void *h = handle, *d = floats_1(6),
+         *line = desc_of(CNNL_ARRAY, CNNL_FLOAT, 3, (int[]){1, 2, 3}),
+         *top = desc_of(CNNL_ARRAY, CNNL_FLOAT, 3, (int[]){1, 1, 3}), *op = NULL, *act = NULL,
+         *sum = NULL;
+    float one = 1, zero = 0;
+    int axis = 1, p = CNNL_ACTIVATION_PRECISE;
+
+    cnnlCreateOpTensorDescriptor(&op);
+    cnnlCreateActivationDescriptor(&act);
+    cnnlCreateReduceDescriptor(&sum);
+    operator_report("cnnlSetOpTensorDescriptor",
+                    cnnlSetOpTensorDescriptor(op, CNNL_SUB, CNNL_FLOAT, CNNL_PROPAGATE_NAN), true,
+                    cnnlSetOpTensorDescriptor(op, 1, CNNL_FLOAT, CNNL_PROPAGATE_NAN));
+    op_size("cnnlGetOpTensorWorkspaceSize", cnnlGetOpTensorWorkspaceSize(h, d, d, d, &need),
+            cnnlGetOpTensorWorkspaceSize(h, d, d, d, NULL));
+    op_floats("cnnlOpTensor",
+              cnnlOpTensor(h, op, &one, d, x, &one, d, y, room, need, &zero, d, result), 6,
+              F(-2.5f, 0, -7, 3.75f, 0, -14),
+              cnnlOpTensor(h, op, &one, d, x, &one, d, y, room, need, &one, d, result));
+    operator_report(
+        "cnnlSetActivationDescriptor_v6",
+        cnnlSetActivationDescriptor_v6(act, CNNL_GELU, p, CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false,
+                                       false),
+        true,
+        cnnlSetActivationDescriptor_v6(act, 99, p, CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false, false));
+    op_floats("cnnlActivationForward", cnnlActivationForward(h, act, NULL, d, y, NULL, d, result),
+              2, F(.8413447f, 1.9544997f),
+              cnnlActivationForward(h, op, NULL, d, y, NULL, d, result));
+    operator_report(
+        "cnnlSetActivationDescriptor_v5",
+        cnnlSetActivationDescriptor_v5(act, CNNL_RELU, p, CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false),
+        true,
+        cnnlSetActivationDescriptor_v5(act, CNNL_RELU, 1, CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false));
+    op_floats("cnnlActivationBackward",
+              cnnlActivationBackward(h, act, NULL, NULL, NULL, d, y, d, x, NULL, d, result), 6,
+              F(0, 2, 0, .25f, .5f, 0),
+              cnnlActivationBackward(h, act, NULL, d, x, d, y, NULL, NULL, NULL, d, result));
+    op_floats("cnnlSoftmaxForward",
+              cnnlSoftmaxForward(h, CNNL_ACCURATE, CNNL_MEDIUM_DIMENSION, NULL, line, w, NULL, line,
+                                 result),
+              6, F(.26894143f, .73105857f, .95257413f, .73105857f, .26894143f, .04742587f),
+              cnnlSoftmaxForward(h, CNNL_MEDIUM_DIMENSION, CNNL_ACCURATE, NULL, line, w, NULL, line,
+                                 result));
+    op_floats("cnnlSoftmaxBackward",
+              cnnlSoftmaxBackward(h, CNNL_ACCURATE, CNNL_MEDIUM_DIMENSION, NULL, line, ones, line,
+                                  w, NULL, line, result),
+              6, F(-2, -1, 0, -1, -2, -3),
+              cnnlSoftmaxBackward(h, CNNL_ACCURATE, CNNL_MEDIUM_DIMENSION, NULL, d, ones, d, w,
+                                  NULL, d, result));
+    operator_report("cnnlSetReduceDescriptor_v2",
+                    cnnlSetReduceDescriptor_v2(sum, &axis, 1, CNNL_REDUCE_ADD, CNNL_FLOAT,
+                                               CNNL_PROPAGATE_NAN, CNNL_NO_INDICES, CNNL_32BIT, 0),
+                    true,
+                    cnnlSetReduceDescriptor_v2(sum, &axis, 1, CNNL_REDUCE_ADD, CNNL_FLOAT,
+                                               CNNL_PROPAGATE_NAN, CNNL_32BIT, CNNL_NO_INDICES, 0));
+    op_size("cnnlGetReduceOpWorkspaceSize", cnnlGetReduceOpWorkspaceSize(h, line, top, sum, &need),
+            cnnlGetReduceOpWorkspaceSize(h, line, top, sum, NULL));
+    op_floats("cnnlReduce",
+              cnnlReduce(h, sum, room, need, NULL, line, x, 0, NULL, NULL, top, result), 3,
+              F(2.5f, 2.5f, -9),
+              cnnlReduce(h, sum, room, need, NULL, line, x, 0, NULL, NULL, line, result));
+    op_ints("cnnlCastDataType",
+            cnnlCastDataType(h, d, x, CNNL_CASTS + 2, desc_1(CNNL_INT32, 6), result), 6,
+            (int[]){-1, 2, -3, 4, 0, -6},
+            cnnlCastDataType(h, d, x, CNNL_CASTS + 3, desc_1(CNNL_INT32, 6), result));
+    cnnlDestroyOpTensorDescriptor(op);
+    cnnlDestroyActivationDescriptor(act);
+    cnnlDestroyReduceDescriptor(sum);
+}
+
+/* x is a matrix of 2 by 3, y of 3 by 2. */
+static void list_product(void)
+{
+    void *h = handle, *a = floats_2(2, 3), *b = floats_2(3, 2), *c = floats_2(2, 2), *desc = NULL,
+         *algo = NULL, *found = NULL;
+    void *a3 = desc_of(CNNL_ARRAY, CNNL_FLOAT, 3, (int[]){1, 2, 3}),
+         *b3 = desc_of(CNNL_ARRAY, CNNL_FLOAT, 3, (int[]){1, 3, 2}),
+         *c3 = desc_of(CNNL_ARRAY, CNNL_FLOAT, 3, (int[]){1, 2, 2}), *batches = NULL,
+         *batch_algo = NULL;
+    int type = CNNL_FLOAT, got = 0;
+    float one = 1, zero = 0;
+
+    cnnlMatMulDescCreate(&desc);
+    cnnlMatMulAlgoCreate(&algo);
+    cnnlBatchMatMulBCastDescCreate(&batches);
+    cnnlBatchMatMulBCastAlgoCreate(&batch_algo);
+    cnnlCreateMatMulHeuristicResult(&found);
+    operator_report("cnnlSetMatMulDescAttr",
+                    cnnlSetMatMulDescAttr(desc, CNNL_MATMUL_COMPUTE, &type, sizeof type), true,
+                    cnnlSetMatMulDescAttr(desc, CNNL_BMM_COMPUTE, &type, sizeof type));
+    operator_report("cnnlGetMatMulAlgoHeuristic",
+                    cnnlGetMatMulAlgoHeuristic(h, desc, a, b, c, c, NULL, 1, &found, &got), true,
+                    cnnlGetMatMulAlgoHeuristic(h, desc, a, b, c, c, NULL, 0, &found, &got));
+    op_size("cnnlGetMatMulHeuristicResult", cnnlGetMatMulHeuristicResult(found, algo, &need),
+            cnnlGetMatMulHeuristicResult(algo, found, &need));
+    op_floats(
+        "cnnlMatMul_v2",
+        cnnlMatMul_v2(h, desc, algo, &one, a, x, b, y, &zero, c, result, room, need, c, result), 4,
+        F(5, -26.5f, 3, -39.875f),
+        cnnlMatMul_v2(h, desc, algo, &one, b, y, b, x, &zero, c, result, room, need, c, result));
+    operator_report("cnnlSetBatchMatMulBCastDescAttr",
+                    cnnlSetBatchMatMulBCastDescAttr(batches, CNNL_BMM_COMPUTE, &type, sizeof type),
+                    true,
+                    cnnlSetBatchMatMulBCastDescAttr(batches, CNNL_MATMUL_TF32, &type, sizeof type));
+    operator_report("cnnlGetBatchMatMulAlgoHeuristic",
+                    cnnlGetBatchMatMulAlgoHeuristic(h, batches, a3, b3, c3, NULL, 1, &found, &got),
+                    true,
+                    cnnlGetBatchMatMulAlgoHeuristic(h, desc, a3, b3, c3, NULL, 1, &found, &got));
+    op_size("cnnlGetBatchMatMulHeuristicResult",
+            cnnlGetBatchMatMulHeuristicResult(found, batch_algo, &need),
+            cnnlGetBatchMatMulHeuristicResult(found, algo, &need));
+    op_floats("cnnlBatchMatMulBCast_v2",
+              cnnlBatchMatMulBCast_v2(h, batches, batch_algo, &one, a3, x, b3, y, &zero, c3, result,
+                                      room, need),
+              4, F(5, -26.5f, 3, -39.875f),
+              cnnlBatchMatMulBCast_v2(h, batches, batch_algo, &one, a, x, b, y, &zero, c, result,
+                                      room, need));
+    cnnlMatMulDescDestroy(desc);
+    cnnlMatMulAlgoDestroy(algo);
+    cnnlBatchMatMulBCastDescDestroy(batches);
+    cnnlBatchMatMulBCastAlgoDestroy(batch_algo);
+    cnnlDestroyMatMulHeuristicResult(found);
+}
+
+/* An image of one channel and 2 by 3 places, and a filter of 1 by 2: w is 1 2. */
+static void list_convolution(void)
+{
+    void *h = handle, *image = floats_4(CNNL_NHWC, 1, 2, 3, 1),
+         *filter = floats_4(CNNL_NHWC, 1, 1, 2, 1), *to = floats_4(CNNL_NHWC, 1, 2, 2, 1),
+         *plain = floats_4(CNNL_ARRAY, 1, 2, 2, 1), *q = NULL;
+    int pad[4] = {0}, ones_2[2] = {1, 1}, algo = 0;
+
+    cnnlCreateConvolutionDescriptor(&q);
+    operator_report("cnnlSetConvolutionDescriptor",
+                    cnnlSetConvolutionDescriptor(q, 4, pad, ones_2, ones_2, 1, CNNL_FLOAT), true,
+                    cnnlSetConvolutionDescriptor(q, 2, pad, ones_2, ones_2, 1, CNNL_FLOAT));
+    operator_report(
+        "cnnlGetConvolutionForwardAlgorithm",
+        cnnlGetConvolutionForwardAlgorithm(h, q, image, filter, to, CNNL_FORWARD_FASTEST, &algo),
+        true, cnnlGetConvolutionForwardAlgorithm(h, q, image, filter, to, 0, &algo));
+    op_size("cnnlGetConvolutionForwardWorkspaceSize",
+            cnnlGetConvolutionForwardWorkspaceSize(h, image, filter, to, NULL, q, algo, &need),
+            cnnlGetConvolutionForwardWorkspaceSize(h, image, filter, to, NULL, q, algo, NULL));
+    op_floats("cnnlConvolutionForward",
+              cnnlConvolutionForward(h, q, algo, NULL, image, x, filter, w, NULL, NULL, room, need,
+                                     NULL, to, result),
+              4, F(2.5f, -4, 5, -11.5f),
+              cnnlConvolutionForward(h, q, algo, NULL, image, x, filter, w, NULL, NULL, room, need,
+                                     NULL, plain, result));
+    operator_report("cnnlGetConvolutionBackwardDataAlgorithm",
+                    cnnlGetConvolutionBackwardDataAlgorithm(h, filter, to, q, image,
+                                                            CNNL_BACKWARD_DATA_FASTEST, &algo),
+                    true,
+                    cnnlGetConvolutionBackwardDataAlgorithm(h, filter, to, q, image,
+                                                            CNNL_FORWARD_FASTEST, &algo));
+    op_size("cnnlGetConvolutionBackwardDataWorkspaceSize",
+            cnnlGetConvolutionBackwardDataWorkspaceSize(h, filter, to, q, image, algo, &need),
+            cnnlGetConvolutionBackwardDataWorkspaceSize(h, filter, to, q, image, algo, NULL));
+    op_floats("cnnlConvolutionBackwardData",
+              cnnlConvolutionBackwardData(h, NULL, filter, w, to, ones, q, algo, room, need, NULL,
+                                          image, result),
+              6, F(1, 3, 2, 1, 3, 2),
+              cnnlConvolutionBackwardData(h, NULL, to, ones, filter, w, q, algo, room, need, NULL,
+                                          image, result));
+    operator_report("cnnlGetConvolutionBackwardFilterAlgorithm",
+                    cnnlGetConvolutionBackwardFilterAlgorithm(h, q, image, to, filter,
+                                                              CNNL_BACKWARD_FILTER_FASTEST, &algo),
+                    true,
+                    cnnlGetConvolutionBackwardFilterAlgorithm(h, q, image, to, filter,
+                                                              CNNL_BACKWARD_DATA_FASTEST, &algo));
+    op_size("cnnlGetConvolutionBackwardFilterWorkspaceSize",
+            cnnlGetConvolutionBackwardFilterWorkspaceSize(h, image, to, filter, q, algo, &need),
+            cnnlGetConvolutionBackwardFilterWorkspaceSize(h, image, to, filter, q, algo, NULL));
+    op_floats("cnnlConvolutionBackwardFilter",
+              cnnlConvolutionBackwardFilter(h, NULL, image, x, to, ones, q, algo, room, need, NULL,
+                                            filter, result),
+              2, F(5, -6.5f),
+              cnnlConvolutionBackwardFilter(h, NULL, to, ones, image, x, q, algo, room, need, NULL,
+                                            filter, result));
+    cnnlDestroyConvolutionDescriptor(q);
+}
+
 /* The names of functions that are no operators: test_cnnl.c tests them. */
 static bool operator_is(const char *name)
 {
-    static const char *const others[] = {"cnnlCreate",   "cnnlDestroy", "cnnlSetTensor",
-                                         "cnnlSetQueue", "cnnlReset",   "cnnlGetErrorString"};
+    static const char *const others[] = {"cnnlCreate",
+                                         "cnnlDestroy",
+                                         "cnnlSetTensor",
+                                         "cnnlSetQueue",
+                                         "cnnlReset",
+                                         "cnnlGetErrorString",
+                                         "cnnlMatMulDesc",
+                                         "cnnlMatMulAlgo",
+                                         "cnnlBatchMatMulBCastDesc",
+                                         "cnnlBatchMatMulBCastAlgo"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strncmp(name, others[i], strlen(others[i]))) return false;
@@ -564,6 +756,9 @@ int main(void)
     list_index();
     list_norm();
     list_pool();
+    list_described();
+    list_product();
+    list_convolution();
     list_is_complete();
     operators_end();
     return kit_end();
