@@ -103,8 +103,8 @@ struct mlu_step {
     int (*call)(const struct mlu_run *run, const struct mlu_step *step);
     enum mlu_fn fn;
     uint64_t work_at, work; /* CNNL's workspace: its place and size */
-    void *desc;             /* the operator's descriptor, owned */
-    enum mlu_fn desc_destroy;
+    void *desc, *second;    /* the operator's descriptor, and one more, owned */
+    enum mlu_fn desc_destroy, second_destroy;
     int64_t i[4];
     double f[2];
     _Alignas(8) unsigned char value[8];
@@ -158,7 +158,7 @@ void mlu_refuse(struct mlu_build *b);
 struct mlu_step *mlu_step(struct mlu_build *b, enum mlu_fn fn,
                           int (*call)(const struct mlu_run *, const struct mlu_step *), uint32_t n,
                           const struct mlu_tensor *t);
-/* The same, where tensors of four axes are images of another layout. */
+/* The same, where tensors of four axes, with NDHWC those of five, are images of another layout. */
 struct mlu_step *mlu_step_images(struct mlu_build *b, enum mlu_fn fn,
                                  int (*call)(const struct mlu_run *, const struct mlu_step *),
                                  uint32_t n, const struct mlu_tensor *t, int layout);
@@ -181,7 +181,7 @@ struct mlu_row {
     enum mlu_fn fn;         /* the function of the family that the row calls */
     enum mlu_fn size_fn;    /* the function that reports its workspace, or FN_NONE */
     enum mlu_number number; /* an argument of the function, or NUM_NONE */
-    enum mlu_fn also[12];   /* further functions that the row calls; ends with FN_NONE */
+    enum mlu_fn also[20];   /* further functions that the row calls; ends with FN_NONE */
 };
 
 /* steps.c: steps that several rows need. */

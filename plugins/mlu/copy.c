@@ -8,23 +8,12 @@
 enum {
     HOST_TO_DEVICE = 0,
     DEVICE_TO_DEVICE = 1,
-    DEVICE_TO_HOST = 2,
-    HOST_TO_HOST = 3
+    DEVICE_TO_HOST = 2
 };
 
-/* Whether an allocation of the plugin is in device memory: pinned memory is memory of the host. */
-static bool copy_on_device(const void *memory)
+static enum bp_status copy_enqueue(struct mlu_stream *s, void *dst, const void *src, uint64_t size,
+                                   int direction)
 {
-    return memory != MLU_PINNED;
-}
-
-static enum bp_status copy_enqueue(struct mlu_stream *s, void *dst, bool dst_device,
-                                   const void *src, bool src_device, uint64_t size)
-{
-    int direction = dst_device   ? src_device ? DEVICE_TO_DEVICE : HOST_TO_DEVICE
-                    : src_device ? DEVICE_TO_HOST
-                                 : HOST_TO_HOST;
-
     return mlu_check(
         s->device->self, s->device, "cnrtMemcpyAsync",
         s->device->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, s->raw, direction));
@@ -57,7 +46,7 @@ static enum bp_status copy_staged(struct mlu_stream *s, const struct bp_copy *co
     stage = s->stage + (size_t)i * MLU_STAGE;
     if (s->next_stage >= MLU_STAGES) TRY(MLU_CALL(d, cnrtWaitNotifier, s->passed[i]));
     memcpy(stage, copy->src, (size_t)copy->size);
-    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), stage, false, copy->size));
+    TRY(copy_enqueue(s, copy->dst, stage, copy->size, HOST_TO_DEVICE));
     s->next_stage++;
     return MLU_CALL(d, cnrtPlaceNotifier, s->passed[i], s->raw);
 }
@@ -65,7 +54,7 @@ static enum bp_status copy_staged(struct mlu_stream *s, const struct bp_copy *co
 /* The source is read when the copy runs. */
 static enum bp_status copy_waiting(struct mlu_stream *s, const struct bp_copy *copy)
 {
-    TRY(copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), copy->src, false, copy->size));
+    TRY(copy_enqueue(s, copy->dst, copy->src, copy->size, HOST_TO_DEVICE));
     return mlu_stream_join(s);
 }
 
@@ -105,8 +94,7 @@ enum bp_status mlu_copy_out(void *self, uint32_t device, void *stream, const str
 
     TRY(mlu_device_use(self, device, &caller, &d));
     read = kit_guard_read(&s->guard, &fault);
-    status = copy_enqueue(s, copy->dst, false, copy->src, copy_on_device(copy->src_memory),
-                          copy->size);
+    status = copy_enqueue(s, copy->dst, copy->src, copy->size, DEVICE_TO_HOST);
     joined = mlu_stream_join(s); /* also after a failure: no copy writes to `word` any more */
     if (joined || !status) status = joined ? joined : read;
     return kit_guard_waited(&s->guard, &fault, status);
@@ -120,8 +108,7 @@ enum bp_status mlu_copy_within(void *self, uint32_t device, void *stream,
     struct mlu_device *d;
 
     TRY(mlu_device_use(self, device, &caller, &d));
-    return copy_enqueue(s, copy->dst, copy_on_device(copy->dst_memory), copy->src,
-                        copy_on_device(copy->src_memory), copy->size);
+    return copy_enqueue(s, copy->dst, copy->src, copy->size, DEVICE_TO_DEVICE);
 }
 
 /* Whether the driver copies between the two devices. */

@@ -22,17 +22,16 @@ enum bp_status mlu_memory_allocate(void *self, uint32_t device, uint32_t space, 
     enum bp_status status;
     void *data = NULL;
 
-    if (space != BP_SPACE_DEVICE && space != BP_SPACE_PINNED)
+    if (space != BP_SPACE_DEVICE)
         return bp_fail(((struct mlu *)self)->host, BP_ERR_UNSUPPORTED,
-                       "mlu:%u: the device has no memory of space %" PRIu32 "%s", device, space,
-                       space == BP_SPACE_MANAGED ? ", managed memory: use pinned memory" : "");
+                       "mlu:%u: it is not known whether operators reach memory of the host (space "
+                       "%" PRIu32 ")",
+                       device, space);
     TRY(mlu_device_use(self, device, &caller, &d));
-    status = space == BP_SPACE_PINNED ? MLU_CALL(d, cnrtHostMalloc, &data, size)
-                                      : MLU_CALL(d, cnrtMalloc, &data, size);
-    if (status == BP_ERR_MEMORY)
-        return memory_none(d, space == BP_SPACE_PINNED ? "cnrtHostMalloc" : "cnrtMalloc", size);
+    status = MLU_CALL(d, cnrtMalloc, &data, size);
+    if (status == BP_ERR_MEMORY) return memory_none(d, "cnrtMalloc", size);
     if (status) return status;
-    *out = (struct bp_memory){.handle = space == BP_SPACE_PINNED ? MLU_PINNED : NULL, .data = data};
+    *out = (struct bp_memory){.data = data};
     return BP_OK;
 }
 
@@ -41,8 +40,8 @@ void mlu_memory_free(void *self, uint32_t device, uint32_t space, const struct b
     KIT_CONTEXT caller = {NULL};
     struct mlu_device *d = mlu_device_reuse(self, device, &caller);
 
-    if (space == BP_SPACE_PINNED) MLU_NOTE(d, cnrtFreeHost, memory->data);
-    else MLU_NOTE(d, cnrtFree, memory->data);
+    (void)space;
+    MLU_NOTE(d, cnrtFree, memory->data);
 }
 
 enum bp_status mlu_memory_info(void *self, uint32_t device, uint64_t *out_free, uint64_t *out_total)

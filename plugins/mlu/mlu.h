@@ -103,9 +103,6 @@ enum bp_status mlu_device_use(struct mlu *self, uint32_t device, struct kit_cont
 /* The same for callbacks that cannot fail, which log a failure. */
 struct mlu_device *mlu_device_reuse(struct mlu *self, uint32_t device, struct kit_context *caller);
 
-/* The handle of an allocation in pinned memory; that of device memory is NULL. */
-#define MLU_PINNED ((void *)1)
-
 /* copy.c: copies from the host to device memory, and waits for the queue. */
 enum bp_status mlu_copy_constant(struct mlu_device *device, void *queue, void *dst, const void *src,
                                  uint64_t size);

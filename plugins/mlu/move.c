@@ -102,19 +102,45 @@ void mlu_build_ones(struct mlu_build *b)
     mlu_step_fill(b, 1, mlu_flat(mlu_out(b, 0)));
 }
 
-/* Joins all inputs: each is outer x part x inner. */
-static void move_join(struct mlu_build *b, int64_t outer, int64_t inner, const int64_t *part)
+/* Joins n tensors of three axes into a temporary one. */
+static struct mlu_tensor move_join_some(struct mlu_build *b, uint32_t n, const struct mlu_tensor *t)
 {
-    struct mlu_tensor t[MLU_PARTS];
+    struct mlu_tensor y = t[0];
+
+    for (uint32_t i = 1; i < n; i++) y.shape[1] += t[i].shape[1];
+    y = mlu_temporary(b, y.dtype, 3, y.shape);
+    mlu_step_concat(b, n, t, y);
+    return y;
+}
+
+/* Joins all inputs: each is outer x its extent of axis x inner, or x 1 x without an axis. A call
+ * takes at most MLU_PARTS tensors: more are joined in groups first. */
+static void move_join(struct mlu_build *b, int64_t outer, int64_t inner, int64_t axis)
+{
+    struct mlu_tensor group[MLU_PARTS], t[MLU_PARTS];
+    uint32_t groups = 0, n = 0;
     int64_t all = 0;
-    uint32_t n = 0;
 
     for (uint32_t i = 0; i < b->prep->n_in; i++) {
-        const int64_t shape[] = {outer, part[i], inner};
-        all += part[i];
-        if (part[i]) t[n++] = mlu_shaped(mlu_in(b, i), 3, shape);
+        int64_t extent = axis < 0 ? 1 : b->prep->in[i]->shape[axis];
+        if (!extent) continue;
+        if (n == MLU_PARTS) {
+            if (groups == MLU_PARTS - 1) {
+                mlu_refuse(b);
+                return;
+            }
+            group[groups++] = move_join_some(b, n, t);
+            n = 0;
+        }
+        all += extent;
+        t[n++] = mlu_shaped(mlu_in(b, i), 3, (int64_t[]){outer, extent, inner});
     }
-    mlu_step_concat(b, n, t, mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, all, inner}));
+    if (groups) {
+        group[groups++] = move_join_some(b, n, t);
+        n = groups;
+    }
+    mlu_step_concat(b, n, groups ? group : t,
+                    mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){outer, all, inner}));
 }
 
 /* The products of the extents in front of an axis and behind it. */
@@ -131,30 +157,20 @@ void mlu_build_concat(struct mlu_build *b)
 {
     const struct bp_concat_attrs *attrs = b->prep->attrs;
     const struct bp_view *y = b->prep->out[0];
-    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MLU_PARTS], outer, inner;
+    int64_t axis = mlu_axis(attrs->axis, y->rank), outer, inner;
 
-    if (b->prep->n_in > MLU_PARTS) {
-        mlu_refuse(b);
-        return;
-    }
     move_around(y, axis, &outer, &inner);
-    for (uint32_t i = 0; i < b->prep->n_in; i++) part[i] = b->prep->in[i]->shape[axis];
-    move_join(b, outer, inner, part);
+    move_join(b, outer, inner, axis);
 }
 
 void mlu_build_stack(struct mlu_build *b)
 {
     const struct bp_stack_attrs *attrs = b->prep->attrs;
     const struct bp_view *y = b->prep->out[0];
-    int64_t axis = mlu_axis(attrs->axis, y->rank), part[MLU_PARTS], outer, inner;
+    int64_t axis = mlu_axis(attrs->axis, y->rank), outer, inner;
 
-    if (b->prep->n_in > MLU_PARTS) {
-        mlu_refuse(b);
-        return;
-    }
     move_around(y, axis, &outer, &inner);
-    for (uint32_t i = 0; i < b->prep->n_in; i++) part[i] = 1;
-    move_join(b, outer, inner, part);
+    move_join(b, outer, inner, -1);
 }
 
 void mlu_build_tile(struct mlu_build *b)

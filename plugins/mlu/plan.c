@@ -197,6 +197,7 @@ struct mlu_step *mlu_step_images(struct mlu_build *b, enum mlu_fn fn,
                                  uint32_t n, const struct mlu_tensor *t, int layout)
 {
     const struct bp_host *host = b->device->self->host;
+    uint32_t image = layout == MLU_CNNL_LAYOUT_NDHWC ? 5 : 4;
     struct mlu_step *step, **at;
 
     if (b->status) return NULL;
@@ -209,13 +210,12 @@ struct mlu_step *mlu_step_images(struct mlu_build *b, enum mlu_fn fn,
     step->fn = fn;
     step->call = call;
     step->n = n;
-    step->desc_destroy = FN_NONE;
     memcpy(step->t, t, n * sizeof *t);
     for (at = &b->plan->first; *at;) at = &(*at)->next;
     *at = step;
     for (uint32_t i = 0; i < n; i++) step->t[i].desc = NULL;
     for (uint32_t i = 0; i < n; i++)
-        plan_describe(b, &step->t[i], t[i].rank == 4 ? layout : MLU_CNNL_LAYOUT_ARRAY);
+        plan_describe(b, &step->t[i], t[i].rank == image ? layout : MLU_CNNL_LAYOUT_ARRAY);
     return b->status ? NULL : step;
 }
 
@@ -261,6 +261,15 @@ void *mlu_work(const struct mlu_run *run, const struct mlu_step *step)
     return step->work ? (char *)run->launch->workspace + step->work_at : NULL;
 }
 
+static void plan_end_desc(void *desc, enum mlu_fn fn)
+{
+    int (*destroy)(void *desc);
+
+    if (!desc) return;
+    memcpy(&destroy, &mlu_cnnl.function[fn], sizeof destroy);
+    destroy(desc);
+}
+
 static void plan_free(struct mlu_plan *plan)
 {
     struct mlu_step *next;
@@ -269,11 +278,8 @@ static void plan_free(struct mlu_plan *plan)
         next = step->next;
         for (uint32_t i = 0; i < step->n; i++)
             if (step->t[i].desc) mlu_cnnl.call.cnnlDestroyTensorDescriptor(step->t[i].desc);
-        if (step->desc) {
-            int (*destroy)(void *desc);
-            memcpy(&destroy, &mlu_cnnl.function[step->desc_destroy], sizeof destroy);
-            destroy(step->desc);
-        }
+        plan_end_desc(step->second, step->second_destroy);
+        plan_end_desc(step->desc, step->desc_destroy);
         free(step);
     }
     for (uint32_t i = 0; i < plan->n_own; i++) MLU_NOTE(plan->device, cnrtFree, plan->own[i]);

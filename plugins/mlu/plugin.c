@@ -56,6 +56,7 @@ static const struct bp_plugin plugin = {
     .size = sizeof plugin,
     .abi_major = BP_ABI_MAJOR,
     .abi_minor = BP_ABI_MINOR,
+    .needs_minor = 5, /* BP_KERNEL_SAME_SHAPE */
     .build = BP_BUILD_FLAGS,
     .name = MLU_NAME,
     .version = MLU_VERSION,

@@ -36,17 +36,17 @@ static const struct mlu_row rows[] = {
 #define NUMBERS WIDE_NUMBERS
 #define COMPARED WIDE_NUMBERS | BP_M(BOOL)
 #define MOVED WIDE_MOVED
-#define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
+#define ROW_AS(op, name, T, U, I, R, flags, build, fn, size, number, ...) \
     {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
-#define ROW_WITHOUT_BF16 ROW
+#define ROW_WITHOUT_BF16_AS ROW_AS
 #include "rows.def"
 #define FLOATS BP_M(BF16)
 #define NUMBERS BP_M(BF16)
 #define COMPARED BP_M(BF16)
 #define MOVED BP_M(BF16)
-#define ROW(op, T, U, I, R, flags, build, fn, size, number, ...) \
+#define ROW_AS(op, name, T, U, I, R, flags, build, fn, size, number, ...) \
     {mlu_build_##build, fn, size, number, {__VA_ARGS__}},
-#define ROW_WITHOUT_BF16(...)
+#define ROW_WITHOUT_BF16_AS(...)
 #include "rows.def"
 };
 
@@ -65,15 +65,15 @@ static const struct bp_kernel kernels[] = {
 #define NUMBERS WIDE_NUMBERS
 #define COMPARED WIDE_NUMBERS | BP_M(BOOL)
 #define MOVED WIDE_MOVED
-#define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op, T, U, I, R, flags)
-#define ROW_WITHOUT_BF16 ROW
+#define ROW_AS(op, name, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #name, T, U, I, R, flags)
+#define ROW_WITHOUT_BF16_AS ROW_AS
 #include "rows.def"
 #define FLOATS BP_M(BF16)
 #define NUMBERS BP_M(BF16)
 #define COMPARED BP_M(BF16)
 #define MOVED BP_M(BF16)
-#define ROW(op, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #op "_bf16", T, U, I, R, flags)
-#define ROW_WITHOUT_BF16(...)
+#define ROW_AS(op, name, T, U, I, R, flags, ...) KERNEL(op, "mlu_" #name "_bf16", T, U, I, R, flags)
+#define ROW_WITHOUT_BF16_AS(...)
 #include "rows.def"
 };
 
@@ -90,9 +90,32 @@ static const struct {
     enum mlu_number number;
 } also[] = {
     {FN_cnnlActivationForward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
+    {FN_cnnlActivationBackward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlSoftmaxForward, NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION},
+    {FN_cnnlSoftmaxBackward, NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION},
     {FN_cnnlReduce, NUM_CNNL_REDUCE_NO_INDICES},
     {FN_cnnlReduce, NUM_CNNL_32BIT_INDICES},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_HALF},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_BFLOAT16},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_INT32},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_INT16},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_INT8},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_UINT8},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_FLOAT_TO_BOOL},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_HALF_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_BFLOAT16_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_INT32_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_INT16_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_INT8_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_UINT8_TO_FLOAT},
+    {FN_cnnlCastDataType, NUM_CNNL_CAST_BOOL_TO_FLOAT},
+    {FN_cnnlMatMul_v2, NUM_CNNL_MATMUL_DESC_TRANSA},
+    {FN_cnnlMatMul_v2, NUM_CNNL_MATMUL_DESC_TRANSB},
+    {FN_cnnlMatMul_v2, NUM_CNNL_MATMUL_DESC_COMPUTE_TYPE},
+    {FN_cnnlMatMul_v2, NUM_CNNL_MATMUL_ALLOW_TF32},
+    {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_TRANSA},
+    {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_TRANSB},
+    {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_COMPUTE_TYPE},
 };
 
 static enum bp_status row_waits(const struct mlu *self, const struct bp_kernel *kernel,
@@ -122,7 +145,7 @@ static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
     TRY(row_waits(self, kernel, row->number));
     for (size_t i = 0; i < sizeof also / sizeof *also; i++)
         if (also[i].fn == row->fn) TRY(row_waits(self, kernel, also[i].number));
-    if (kernel->types[0] == BP_M(BF16) && !rows_have_bf16(self))
+    if ((kernel->types[0] == BP_M(BF16) || kernel->types[1] == BP_M(BF16)) && !rows_have_bf16(self))
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: these devices have no bf16",
                        kernel->name);
     if (mlu_cnnl_open())

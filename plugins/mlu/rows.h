@@ -48,6 +48,7 @@ void mlu_build_triu(struct mlu_build *b);
 /* slice.c */
 void mlu_build_flip(struct mlu_build *b);
 void mlu_build_strided_slice(struct mlu_build *b);
+void mlu_build_slice_grad(struct mlu_build *b);
 void mlu_build_pad(struct mlu_build *b);
 
 /* index.c */
@@ -66,10 +67,21 @@ void mlu_build_max_pool(struct mlu_build *b);
 void mlu_build_avg_pool(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
 
+/* activation.c. activation: those without an attribute, or whose attributes may change. */
+void mlu_build_activation(struct mlu_build *b);
+void mlu_build_gelu(struct mlu_build *b);
+void mlu_build_gelu_tanh_grad(struct mlu_build *b);
+
+/* product.c, conv.c */
+void mlu_build_matmul(struct mlu_build *b);
+void mlu_build_conv(struct mlu_build *b);
+void mlu_build_conv_grad_input(struct mlu_build *b);
+void mlu_build_conv_grad_weight(struct mlu_build *b);
+
 /* waiting.c */
 void mlu_build_op_tensor(struct mlu_build *b);
-void mlu_build_activation(struct mlu_build *b);
 void mlu_build_softmax(struct mlu_build *b);
 void mlu_build_reduce(struct mlu_build *b);
+void mlu_build_cast(struct mlu_build *b);
 
 #endif

@@ -70,6 +70,71 @@ void mlu_build_strided_slice(struct mlu_build *b)
     mlu_step_cut(b, x, y, cut);
 }
 
+/* y = x with zeros in front of axes and behind them. */
+static int slice_call_zeros(const struct mlu_run *r, const struct mlu_step *s)
+{
+    static const unsigned char zero[8];
+
+    return mlu_cnnl.call.cnnlPad(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), s->ints, zero,
+                                 mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+static void slice_zeros(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                        const int *borders)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlPad, slice_call_zeros, MLU_TENSORS(x, y));
+
+    if (s) memcpy(s->ints, borders, 2 * x.rank * sizeof *borders);
+}
+
+/* dy with zeros in front and behind. Where a step is above 1, each element first becomes the first
+ * of `step` of a further axis. */
+void mlu_build_slice_grad(struct mlu_build *b)
+{
+    const struct bp_slice_grad_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor dy = mlu_in(b, 0), dx = mlu_out(b, 0);
+    int64_t first[8] = {0}, step[8];
+    int borders[16] = {0};
+
+    for (uint32_t i = 0; i < dx.rank; i++) step[i] = 1;
+    for (int64_t i = 0; i < attrs->starts.n; i++) {
+        int64_t axis = attrs->axes.n ? mlu_axis(attrs->axes.at[i], dx.rank) : i;
+        first[axis] = slice_clamp(attrs->starts.at[i], dx.shape[axis], dx.shape[axis]);
+        step[axis] = attrs->steps.n ? attrs->steps.at[i] : 1;
+    }
+    if (!mlu_count(&dy)) {
+        mlu_step_fill(b, 0, mlu_flat(dx));
+        return;
+    }
+    for (uint32_t i = 0; i < dx.rank; i++) {
+        int64_t shape[8], outer = 1, inner = 1, wide;
+        struct mlu_tensor y;
+        if (step[i] <= 1 || dy.shape[i] <= 1) continue;
+        memcpy(shape, dy.shape, sizeof shape);
+        for (uint32_t k = 0; k < i; k++) outer *= dy.shape[k];
+        for (uint32_t k = i + 1; k < dy.rank; k++) inner *= dy.shape[k];
+        if (step[i] > dx.shape[i] || step[i] > INT_MAX) mlu_refuse(b);
+        wide = dy.shape[i] * step[i];
+        shape[i] = wide;
+        y = mlu_temporary(b, dy.dtype, dy.rank, shape);
+        slice_zeros(b, mlu_shaped(dy, 3, (int64_t[]){outer * dy.shape[i], 1, inner}),
+                    mlu_shaped(y, 3, (int64_t[]){outer * dy.shape[i], step[i], inner}),
+                    (int[]){0, 0, 0, (int)step[i] - 1, 0, 0});
+        shape[i] = wide - step[i] + 1;
+        dy = mlu_temporary(b, dy.dtype, dy.rank, shape);
+        mlu_step_cut(b, mlu_shaped(y, 3, (int64_t[]){outer, wide, inner}),
+                     mlu_shaped(dy, 3, (int64_t[]){outer, shape[i], inner}),
+                     (const struct mlu_cut[]){{0, outer, 1}, {0, shape[i], 1}, {0, inner, 1}});
+    }
+    for (uint32_t i = 0; i < dx.rank; i++) {
+        int64_t behind = dx.shape[i] - first[i] - dy.shape[i];
+        if (first[i] > INT_MAX || behind > INT_MAX) mlu_refuse(b);
+        borders[2 * i] = (int)first[i];
+        borders[2 * i + 1] = (int)behind;
+    }
+    slice_zeros(b, dy, dx, borders);
+}
+
 static int slice_call_pad(const struct mlu_run *r, const struct mlu_step *s)
 {
     const struct bp_pad_attrs *attrs = r->launch->attrs;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* waiting.c: builds the plans of rows whose functions take numbers that no public source confirms
- * (numbers.h). The rows are refused until the numbers are filled in. No stand-in has these
- * functions: this file has been compiled, but never run. */
+ * (numbers.h): arithmetic, softmax, reductions and conversions. The rows are refused until the
+ * numbers are filled in. */
 #include "rows.h"
+#include <math.h>
 #include <string.h>
 
 /* alpha1 a OP alpha2 b + beta y, with factors of the type in which CNNL computes. */
@@ -41,50 +42,35 @@ void mlu_build_op_tensor(struct mlu_build *b)
     mlu_step_reserve(b, s, FN_cnnlGetOpTensorWorkspaceSize, code, size);
 }
 
-static int waiting_call_activation(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlActivationForward(r->handle, s->desc, NULL, mlu_desc(s, 0),
-                                               mlu_address(r, s, 0), NULL, mlu_desc(s, 1),
-                                               mlu_address(r, s, 1));
-}
-
-/* Activations without a coefficient. */
-void mlu_build_activation(struct mlu_build *b)
-{
-    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
-    struct mlu_step *s = mlu_step(b, FN_cnnlActivationForward, waiting_call_activation,
-                                  MLU_TENSORS(mlu_flat(mlu_in(b, 0)), mlu_flat(mlu_out(b, 0))));
-    int code;
-
-    if (!s || !mlu_build_check(b, FN_cnnlCreateActivationDescriptor,
-                               cnnl->cnnlCreateActivationDescriptor(&s->desc)))
-        return;
-    s->desc_destroy = FN_cnnlDestroyActivationDescriptor;
-    code = cnnl->cnnlSetActivationDescriptor_v5(s->desc, mlu_number(b->row->number),
-                                                mlu_number(NUM_CNNL_ACTIVATION_HIGH_PRECISION),
-                                                MLU_CNNL_PROPAGATE_NAN, 1, -1, 1, 1, false);
-    mlu_build_check(b, FN_cnnlSetActivationDescriptor_v5, code);
-}
-
+/* The tensors: x and y; or y, dy and dx. */
 static int waiting_call_softmax(const struct mlu_run *r, const struct mlu_step *s)
 {
-    return mlu_cnnl.call.cnnlSoftmaxForward(r->handle, (int)s->i[0], (int)s->i[1], NULL,
-                                            mlu_desc(s, 0), mlu_address(r, s, 0), NULL,
-                                            mlu_desc(s, 1), mlu_address(r, s, 1));
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+
+    if (s->n == 2)
+        return cnnl->cnnlSoftmaxForward(r->handle, (int)s->i[0], (int)s->i[1], NULL, mlu_desc(s, 0),
+                                        mlu_address(r, s, 0), NULL, mlu_desc(s, 1),
+                                        mlu_address(r, s, 1));
+    return cnnl->cnnlSoftmaxBackward(r->handle, (int)s->i[0], (int)s->i[1], NULL, mlu_desc(s, 0),
+                                     mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
+                                     NULL, mlu_desc(s, 2), mlu_address(r, s, 2));
 }
 
-/* Three axes, of which the middle one is the axis; the attributes of log_softmax are equal. */
+/* Three axes, of which the middle one is the axis; the attributes of log_softmax and of the
+ * gradients are equal. */
 void mlu_build_softmax(struct mlu_build *b)
 {
     const struct bp_softmax_attrs *attrs = b->prep->attrs;
     const struct bp_view *x = b->prep->in[0];
     int64_t axis = mlu_axis(attrs->axis, x->rank), shape[3] = {1, 1, 1};
+    uint32_t n = b->prep->n_in;
+    struct mlu_tensor t[3];
     struct mlu_step *s;
 
     for (int64_t i = 0; i < x->rank; i++) shape[i < axis ? 0 : i > axis ? 2 : 1] *= x->shape[i];
-    s = mlu_step(
-        b, FN_cnnlSoftmaxForward, waiting_call_softmax,
-        MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape), mlu_shaped(mlu_out(b, 0), 3, shape)));
+    for (uint32_t i = 0; i < n; i++) t[i] = mlu_shaped(mlu_in(b, i), 3, shape);
+    t[n] = mlu_shaped(mlu_out(b, 0), 3, shape);
+    s = mlu_step(b, b->row->fn, waiting_call_softmax, n + 1, t);
     if (!s) return;
     s->i[0] = mlu_number(b->row->number);
     s->i[1] = mlu_number(NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION);
@@ -117,7 +103,12 @@ static struct mlu_tensor waiting_reduced(struct mlu_build *b, int *axes, int *n)
     return mlu_shaped(mlu_out(b, 0), x.rank, shape);
 }
 
-/* The results of CNNL for reductions of no elements are not known. */
+/* The result of a reduction of no elements. CNNL's are not known. */
+static double waiting_empty(enum mlu_number number)
+{
+    return number == NUM_CNNL_REDUCE_MUL ? 1 : number == NUM_CNNL_REDUCE_AVG ? NAN : 0;
+}
+
 void mlu_build_reduce(struct mlu_build *b)
 {
     const struct cnnl_calls *cnnl = &mlu_cnnl.call;
@@ -126,7 +117,14 @@ void mlu_build_reduce(struct mlu_build *b)
     struct mlu_step *s;
     size_t size = 0;
 
-    if (!b->prep->in[0]->count) mlu_refuse(b);
+    if (!b->prep->in[0]->count) {
+        mlu_step_fill(b, waiting_empty(b->row->number), mlu_flat(y));
+        return;
+    }
+    if (!n) { /* a scalar, or no axis that goes */
+        mlu_step_unary(b, FN_cnnlCopy, mlu_flat(mlu_in(b, 0)), mlu_flat(y));
+        return;
+    }
     s = mlu_step(b, FN_cnnlReduce, waiting_call_reduce, MLU_TENSORS(mlu_in(b, 0), y));
     if (!s || !mlu_build_check(b, FN_cnnlCreateReduceDescriptor,
                                cnnl->cnnlCreateReduceDescriptor(&s->desc)))
@@ -140,4 +138,52 @@ void mlu_build_reduce(struct mlu_build *b)
     code = cnnl->cnnlGetReduceOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1), s->desc,
                                               &size);
     mlu_step_reserve(b, s, FN_cnnlGetReduceOpWorkspaceSize, code, size);
+}
+
+static int waiting_call_cast(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlCastDataType(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                          (int)s->i[0], mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+/* The number of the conversion from this dtype to f32, or from f32 to it. */
+static enum mlu_number waiting_cast(uint32_t dtype, bool to_float)
+{
+    static const struct {
+        uint32_t dtype;
+        enum mlu_number from, to;
+    } casts[] = {
+        {BP_F16, NUM_CNNL_CAST_HALF_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_HALF},
+        {BP_BF16, NUM_CNNL_CAST_BFLOAT16_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_BFLOAT16},
+        {BP_I32, NUM_CNNL_CAST_INT32_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_INT32},
+        {BP_I16, NUM_CNNL_CAST_INT16_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_INT16},
+        {BP_I8, NUM_CNNL_CAST_INT8_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_INT8},
+        {BP_U8, NUM_CNNL_CAST_UINT8_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_UINT8},
+        {BP_BOOL, NUM_CNNL_CAST_BOOL_TO_FLOAT, NUM_CNNL_CAST_FLOAT_TO_BOOL},
+    };
+
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++)
+        if (casts[i].dtype == dtype) return to_float ? casts[i].from : casts[i].to;
+    return NUM_NONE;
+}
+
+/* CNNL has conversions from and to f32 for all dtypes; others go through f32. The rows have those
+ * pairs only of which f32 holds each value exactly, so that nothing is rounded twice. */
+void mlu_build_cast(struct mlu_build *b)
+{
+    struct mlu_tensor x = mlu_flat(mlu_in(b, 0)), y = mlu_flat(mlu_out(b, 0)), wide = x;
+    struct mlu_step *s;
+
+    if (x.dtype == y.dtype) {
+        mlu_step_unary(b, FN_cnnlCopy, x, y);
+        return;
+    }
+    if (x.dtype != BP_F32) {
+        wide = y.dtype == BP_F32 ? y : mlu_temporary(b, BP_F32, 1, x.shape);
+        s = mlu_step(b, FN_cnnlCastDataType, waiting_call_cast, MLU_TENSORS(x, wide));
+        if (s) s->i[0] = mlu_number(waiting_cast(x.dtype, true));
+    }
+    if (y.dtype == BP_F32) return;
+    s = mlu_step(b, FN_cnnlCastDataType, waiting_call_cast, MLU_TENSORS(wide, y));
+    if (s) s->i[0] = mlu_number(waiting_cast(y.dtype, false));
 }

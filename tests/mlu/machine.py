@@ -158,7 +158,7 @@ def each_call_of_the_runtime_may_fail(folder):
     """Each function fails once, at its first and its second call: the step reports its name, and the next one works."""
     names = ("cnrtSetDevice cnrtMalloc cnrtHostMalloc cnrtMemcpyAsync cnrtQueueCreate cnrtQueueSync cnrtNotifierCreateWithFlags "
              "cnrtPlaceNotifier cnrtQueryNotifier cnrtMemsetAsync").split()
-    words = ("write", "abs", "gather", "record", "query", "wait", "pinned", "read", "sync", "write", "gather")
+    words = ("write", "abs", "gather", "record", "query", "wait", "read", "sync", "write", "gather")
     for name in names:
         for n in (1, 2):
             env = environment(folder, BP_STANDIN_FAIL=f"{name}:{n}:100007")
@@ -226,22 +226,34 @@ def rows_wait_for_numbers_that_are_not_confirmed(folder):
         assert f"row mlu_{row}: the number of {number} in cnnl.h is not confirmed: plugins/mlu/numbers.h" in text, text
 
 
+# Operators whose rows wait for numbers that no public source confirms, with the number of their rows.
+OPEN = {op: 2 for op in (
+    "log log2 log10 equal not_equal less_than less_equal greater_than greater_equal add sub mul relu relu6 sigmoid tanh elu "
+    "leaky_relu selu hard_swish log_sigmoid silu gelu relu_grad leaky_relu_grad hard_swish_grad gelu_grad gelu_tanh_grad softmax "
+    "log_softmax softmax_grad log_softmax_grad sum mean max min amax amin prod matmul conv conv_grad_input "
+    "conv_grad_weight").split()} | {"logical_and": 1, "logical_or": 1, "cast": 7}
+
+
 @test
 def rows_open_when_the_numbers_are_filled_in(folder):
-    operators = ("log", "log2", "log10", "equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal",
-                 "logical_and", "logical_or")
-    env = environment(folder, plugins=FILLED)
-    filters = [word for op in operators for word in ("--filter", f"kernel/{op}/*")]
-    text = conform(env, "--suite", "kernel", *filters)
+    env = environment(folder, plugins=FILLED, BP_STANDIN_KEEP="0")
+    filters = [word for op in OPEN for word in ("--filter", f"kernel/{op}/*")]
+    text = conform(env, "--suite", "kernel", "--quick", *filters)
     count, = re.findall(r"kernel rows executed (\d+) of (\d+)", text)
-    assert count[0] == count[1] and int(count[0]) == 2 * len(operators) - 2, text
+    assert count[0] == count[1] and int(count[0]) == sum(OPEN.values()), text
+    text = " ".join(bp(environment(folder), "info", "mlu:0")[1].split())
+    for op in OPEN:
+        assert re.search(rf"row mlu_{op}: the number of \w+ in cnnl.h is not confirmed", text), (op, text)
 
 
 @test
-def rows_whose_function_is_missing_name_it(folder):
-    text = " ".join(bp(environment(folder, plugins=FILLED), "info", "mlu:0")[1].split())
-    for row, function in {"add": "cnnlOpTensor", "relu": "cnnlActivationForward", "softmax": "cnnlSoftmaxForward", "sum": "cnnlReduce"}.items():
-        assert f"row mlu_{row}: {STANDINS}/libcnnl.so has no function {function}" in text, text
+def an_older_cnnl_has_its_own_rows_only(folder):
+    env = environment(folder, libraries=f"{FEW}:{STANDINS}", plugins=FILLED)
+    text = " ".join(bp(env, "info", "mlu:0")[1].split())
+    for row, function in {"relu_grad": "cnnlActivationBackward", "gelu": "cnnlSetActivationDescriptor_v6", "sum": "cnnlReduce",
+                          "matmul": "cnnlBatchMatMulBCast_v2"}.items():
+        assert f"row mlu_{row}: {FEW}/libcnnl.so has no function {function}" in text, text
+    conform(env, "--quick", *(word for op in ("neg", "relu", "add", "conv") for word in ("--filter", f"kernel/{op}/f32/*")))
 
 
 @test

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* described.c: implements the operators of CNNL that take numbers which no public source confirms:
  * arithmetic, activations, softmax, reductions and conversions. Orders of arguments are those of
- * two public callers; the numbers (cnnl.h) are invented, so that a caller who guesses them fails. */
+ * two public callers; the numbers (cnnl.h) are invented, so that a caller who guesses one fails. */
 #include "cnnl.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const char op_kind[] = "arithmetic descriptor", activation_kind[] = "activation descriptor";
@@ -317,13 +318,51 @@ int cnnlGetReduceOpWorkspaceSize(void *handle, const void *x_desc, const void *y
     return cnnl_report_size("cnnlGetReduceOpWorkspaceSize", handle, reduction_size(x_desc), out);
 }
 
+static int reduction_convert(const struct bp_cast_attrs *attrs, const struct base_tensor *from,
+                             const struct base_tensor *to)
+{
+    struct base_call call = {.op = "cast",
+                             .attrs = attrs,
+                             .type = {from->dtype, to->dtype, BASE_ABSENT, BASE_ABSENT},
+                             .n_in = 1,
+                             .n_out = 1,
+                             .in = {from},
+                             .out = {to}};
+
+    return from->dtype == to->dtype ? cnnl_assign(from, to) : base_compute(&call);
+}
+
+/* A mean: the sum in float, divided, and then rounded to the dtype. */
+static int reduction_mean(const struct bp_sum_attrs *sum, const struct base_tensor *x,
+                          const struct base_tensor *y)
+{
+    int64_t n = base_tensor_count(x), m = base_tensor_count(y);
+    float *memory = malloc((size_t)(n + m) * sizeof *memory);
+    struct bp_cast_attrs widen = {.size = sizeof widen, .to = BP_F32};
+    struct bp_cast_attrs narrow = {.size = sizeof narrow, .to = y->dtype};
+    struct bp_scale_attrs scale = {sizeof scale, (double)m / (double)n, 0};
+    struct base_tensor wide = base_tensor_of(memory, BP_F32, x->rank, x->shape), total;
+    const struct base_tensor *w = &wide, *t = &total;
+    int code;
+
+    if (!memory) return BASE_NO_MEMORY;
+    total = base_tensor_of(memory + n, BP_F32, y->rank, y->shape);
+    code = reduction_convert(&widen, x, w);
+    if (!code) code = cnnl_compute("sum", sum, BP_F32, &w, 1, &t, 1);
+    if (!code) code = cnnl_compute("scale", &scale, BP_F32, &t, 1, &t, 1);
+    if (!code) code = reduction_convert(&narrow, t, y);
+    free(memory);
+    return code;
+}
+
 static int reduction_run(struct cnnl_work *work)
 {
-    static const char *const ops[] = {"sum", "mean", "max", "min", "prod"};
+    static const char *const ops[] = {"sum", NULL, "max", "min", "prod"};
     struct bp_sum_attrs attrs = {.size = sizeof attrs, .keep = 1};
     const struct base_tensor *x = &work->in[0], *y = &work->out[0];
 
     attrs.axes = (struct bp_dims){work->number + 2, work->number[1]};
+    if (work->number[0] == 1) return reduction_mean(&attrs, x, y);
     return cnnl_compute(ops[work->number[0]], &attrs, x->dtype, &x, 1, &y, 1);
 }
 
