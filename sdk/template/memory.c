@@ -53,7 +53,8 @@ void *template_reach(void *handle, const void *address)
     return (void *)((uintptr_t)address + (uintptr_t)handle);
 }
 
-static void run_copy(const void *args)
+static void run_copy(const void *args) /*- profiler */
+/*+ profiler: void run_copy(const void *args) */
 {
     const struct bp_copy *c = args;
 

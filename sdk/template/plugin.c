@@ -36,6 +36,7 @@ static const struct bp_plugin plugin = {
     .kernels = &template_kernels, /*- graph */
     /*+ engine: .engines = &template_engines, */
     /*+ ccl: .ccl = &template_ccl, */
+    /*+ profiler: .profiler = &template_profilers, */
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -11,8 +11,10 @@
 static void run_next(struct template_self *self)
 {
     const struct template_job *job = &self->ring[self->done++ % TEMPLATE_DEPTH];
+    /*+ profiler: uint64_t begin = template_profiler_now(); */
 
     job->run(job->args);
+    /*+ profiler: template_profiler_record(self, job, begin); */
 }
 
 uint64_t template_submit(struct template_self *self, void (*run)(const void *args),
@@ -22,6 +24,7 @@ uint64_t template_submit(struct template_self *self, void (*run)(const void *arg
     if (self->submitted - self->done == TEMPLATE_DEPTH) run_next(self);
     struct template_job *job = &self->ring[self->submitted % TEMPLATE_DEPTH];
     job->run = run;
+    /*+ profiler: job->tag = template_profiler_tag(); */
     memcpy(job->args, args, size);
     uint64_t number = ++self->submitted;
     pthread_mutex_unlock(&self->lock);

@@ -9,6 +9,7 @@
 /*+ engine: #include <backplane/engine.h> */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
+/*+ profiler: #include <backplane/profiler.h> */
 #include <backplane/runtime.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +31,9 @@ struct template_self {
     pthread_mutex_t lock;       /* protects the fields below */
     _Atomic uint64_t submitted; /* jobs ever submitted to the queue; read without the lock */
     uint64_t done;              /* jobs that have run; later ones are in the ring */
+    /*+ profiler: const struct bp_record_sink *sink; */
     struct template_job {
+        /*+ profiler: uint64_t tag; */
         void (*run)(const void *args);
         _Alignas(16) unsigned char args[TEMPLATE_ARGS];
     } ring[TEMPLATE_DEPTH];
@@ -48,6 +51,12 @@ void *template_reach(void *handle, const void *address);
 extern const struct bp_kernels template_kernels; /* kernels.c */ /*- graph */
 /*+ engine: extern const struct bp_engines template_engines; */
 /*+ ccl: extern const struct bp_ccl template_ccl; */
+/*+ profiler: extern const struct bp_profilers template_profilers; */
+/*+ profiler: uint64_t template_profiler_tag(void); */
+/*+ profiler: uint64_t template_profiler_now(void); */
+/*+ profiler: void template_profiler_record(struct template_self *self, */
+/*+ profiler:                               const struct template_job *job, uint64_t begin_ns); */
+/*+ profiler: void run_copy(const void *args); */
 
 /* The callbacks of runtime.h that this plugin implements: template_device_count and so on. */
 #define TEMPLATE_CALLBACKS(X) \

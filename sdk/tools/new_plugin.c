@@ -19,7 +19,7 @@ static const char *const reserved[] = {"cpu",      "xpu", "cuda",     "hip", "ku
 /* The options, as the command line has them. */
 struct new_options {
     const char *kernels, *output;
-    bool addresses, handles, graph, engine, ccl, addon, json;
+    bool addresses, handles, graph, engine, ccl, profiler, addon, json;
 };
 
 /* The plugin's name is part of identifiers in C, and the kind of its devices. */
@@ -55,10 +55,11 @@ static const char *options_clash(const struct new_options *o)
         return "--addresses, --handles and --graph-only are kinds of devices: choose one";
     if (o->graph && o->kernels)
         return "--graph-only is a device without kernels: leave out --kernels, or --graph-only";
-    if (o->ccl && o->kernels)
-        return "--ccl needs a device that works after a call has returned, and that of --kernels "
-               "works within its calls: leave out one of the two";
-    if (o->addon && (o->addresses || o->handles || o->graph || o->kernels || o->engine || o->ccl))
+    if ((o->ccl || o->profiler) && o->kernels)
+        return "--ccl and --profiler need a device that works after a call has returned, and that "
+               "of --kernels works within its calls: leave out --kernels, or the others";
+    if (o->addon && (o->addresses || o->handles || o->graph || o->kernels || o->engine || o->ccl ||
+                     o->profiler))
         return "--add-on is a plugin without a device: the other options describe a device";
     return NULL;
 }
@@ -80,7 +81,8 @@ static bool options_fit(const struct new_options *o, struct new_request *r)
     if (!r->sdk) r->sdk = "";
     r->features = (o->handles ? NEW_HANDLES : 0u) | (o->graph ? NEW_GRAPH : 0u) |
                   (o->engine || o->graph ? NEW_ENGINE : 0u) | (o->kernels ? NEW_KERNELS : 0u) |
-                  (o->ccl ? NEW_CCL : 0u) | (o->addon ? NEW_ADDON : 0u);
+                  (o->ccl ? NEW_CCL : 0u) | (o->profiler ? NEW_PROFILER : 0u) |
+                  (o->addon ? NEW_ADDON : 0u);
     return !clash;
 }
 
@@ -150,6 +152,8 @@ int bp_cmd_new_plugin(int argc, char **argv)
         {"engine", 0, BP_OPTION_FLAG, NULL, "an engine compiles parts of a graph as a whole",
          &o.engine},
         {"ccl", 0, BP_OPTION_FLAG, NULL, "collectives between devices of this kind", &o.ccl},
+        {"profiler", 0, BP_OPTION_FLAG, NULL, "records of the device's work for profilers",
+         &o.profiler},
         {"add-on", 0, BP_OPTION_FLAG, NULL,
          "an operator and a kernel for the cpu plugin, without a device: an add-on", &o.addon},
         {"sdk", 0, BP_OPTION_TEXT, "URL",

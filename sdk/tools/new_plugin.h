@@ -11,9 +11,10 @@
     X(HANDLES, handles) /* memory has handles, and no addresses */ \
     X(GRAPH, graph)     /* an engine, and no kernels */ \
     X(ENGINE, engine) \
-    X(KERNELS, kernels) /* the portable kernels */ \
-    X(CCL, ccl)         /* collectives */ \
-    X(ADDON, addon)     /* no device */
+    X(KERNELS, kernels)   /* the portable kernels */ \
+    X(CCL, ccl)           /* collectives */ \
+    X(PROFILER, profiler) /* records of work, with times */ \
+    X(ADDON, addon)       /* no device */
 
 enum new_feature_number {
 #define X(NAME, word) NEW_NUMBER_##NAME,

@@ -39,6 +39,7 @@ static const struct source {
     {"ccl", "ccl.h", NULL, NEW_CCL, 0},
     {"ccl", "ccl.c", NULL, NEW_CCL, 0},
     {"ccl", "segment.c", NULL, NEW_CCL, 0},
+    {"profiler", "profiler.c", NULL, NEW_PROFILER, 0},
     {"addon", "addon.c", NULL, NEW_ADDON, 0},
     {"ci", "sdk.sh", "ci/sdk.sh", 0, 0},
     {"ci", "github.yml", ".github/workflows/conformance.yml", 0, 0},

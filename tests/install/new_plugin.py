@@ -22,8 +22,38 @@ sys.path[:0] = [os.path.join(moved.ROOT, "tests", part) for part in ("tools", "t
 import ci_steps  # noqa: E402
 import kinds  # noqa: E402
 
-KINDS = {"": "addresses", "--addresses": "addresses", "--handles": "handles", "--graph-only": "graph"}
 STRICT = "-O0 -Werror -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
+# Profiles a sum, and prints the submissions and the work of the device.
+PROFILED = r"""
+#include <backplane/backplane.h>
+#include <backplane/profile.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    struct bp_profiler_options options = {.size = sizeof options, .path = "profile"};
+    struct bp_profile_event e = {.size = sizeof e};
+    const float data[3] = {1, 2, 3};
+    const int64_t shape[1] = {3};
+    float result[3];
+    struct bp_core *core;
+    struct bp_device *device;
+    struct bp_stream *stream;
+    struct bp_tensor *x, *sum = NULL;
+    struct bp_profiler *profiler;
+    struct bp_profile *profile;
+
+    if (argc != 2 || bp_core_create(NULL, &core) || bp_device_create(core, argv[1], &device)
+        || bp_stream_create(device, &stream) || bp_profiler_start(&options, &profiler)
+        || bp_tensor_create(device, BP_F32, 1, shape, &x) || bp_tensor_write(stream, x, data, sizeof data)
+        || bp_op_add(bp_stream_scope(stream), x, x, &sum) || bp_tensor_read(stream, sum, result, sizeof result)
+        || bp_profiler_stop(profiler) || bp_profile_open("profile", &profile))
+        return fprintf(stderr, "%s\n", bp_error_message()), 1;
+    for (uint64_t i = 0; i < bp_profile_events(profile); i++)
+        if (!bp_profile_event(profile, i, &e) && e.tag && e.end_ns >= e.begin_ns)
+            printf("%llu %s %s\n", (unsigned long long)e.tag, bp_profile_kind_name(e.kind), e.on_device ? "device" : e.name);
+    return 0;
+}
+"""
 # A source of Backplane whose build does nothing, and the commands that would install it.
 FAKE_DEV = "#!/bin/sh\necho dev $1 in $(basename \"$(dirname \"$0\")\"), umask $(umask)\nmkdir $(dirname $0)/build\n"
 FAKE_COMMAND = "#!/bin/sh\necho {0} \"$1\"\n"
@@ -54,8 +84,9 @@ def refused(installed):
     for options in itertools.combinations(("--addresses", "--handles", "--graph-only"), 2):
         refuses("choose one", "both", *options)
     refuses("without kernels", "both", "--graph-only", "--kernels", "portable")
-    refuses("--ccl needs", "both", "--kernels", "portable", "--ccl")
-    for option in ("--handles", "--engine", "--ccl", "--graph-only", "--addresses"):
+    for option in ("--ccl", "--profiler"):
+        refuses("works within its calls", "both", "--kernels", "portable", option)
+    for option in ("--handles", "--engine", "--ccl", "--profiler", "--graph-only", "--addresses"):
         refuses("without a device", "both", "--add-on", option)
     refuses("expected `--kernels portable`", "both", "--kernels", "fast")
     refuses("--sdk", "both", "--sdk", "a'b")
@@ -84,8 +115,9 @@ def refused(installed):
 
 
 def combinations():
-    for kind, engine, ccl in itertools.product(KINDS, ("", "--engine"), ("", "--ccl")):
-        yield [o for o in (kind, engine, ccl) if o]
+    yield ["--addresses"]
+    for options in itertools.product(("", "--handles", "--graph-only"), ("", "--engine"), ("", "--ccl"), ("", "--profiler")):
+        yield [o for o in options if o]
     for kind, engine in itertools.product(("", "--handles"), ("", "--engine")):
         yield [o for o in (kind, engine, "--kernels", "portable") if o]
     yield ["--add-on"]
@@ -111,7 +143,7 @@ def builds(installed):
             installed.sh(folder, f"cc -std=c11 -D_GNU_SOURCE -fPIC {STRICT} {headers} $(pkg-config --cflags backplane) -fsyntax-only *.c")
         else:
             installed.sh(folder, f"sh build.sh {STRICT}")
-    moved.expect(number > 16, f"only {number} combinations")
+    moved.expect(number > 28, f"only {number} combinations")
 
 
 def steps(installed, name, file, *options):
@@ -163,6 +195,21 @@ def collectives(installed):
     moved.expect(re.search(r"\b[1-9]\d* fail", said), f"the plugin's own sum is not used:\n{said[-400:]}")
 
 
+def profiler(installed):
+    """New plugins with a profiler hand over a record of each copy and launch, with the call that submitted it."""
+    want = {("submit", "copy_in"), ("copy", "device")}, {("submit", "add"), ("kernel", "device")}, {("submit", "copy_out"), ("copy", "device")}
+    for name, options in (("pdev", ["--profiler"]), ("pgdev", ["--profiler", "--graph-only", "--ccl"])):
+        folder, totals = quick(installed, name, options, "--filter 'kernel/add/f32/*'")
+        moved.expect(totals["pass"] > 10, f"{totals}")
+        write(f"{installed.work}/profiled.c", PROFILED)
+        said = installed.sh(installed.work, "cc profiled.c -o profiled $(pkg-config --cflags --libs backplane)"
+                            f" -Wl,-rpath,$(pkg-config --variable=libdir backplane) && {installed.work}/profiled {name}", BP_PLUGIN_PATH=folder)
+        lines = [line.split() for line in said.splitlines()]
+        tags = sorted({int(line[0]) for line in lines})
+        found = tuple({tuple(line[1:]) for line in lines if int(line[0]) == tag} for tag in tags)
+        moved.expect(found == want, f"{options}: {said}")
+
+
 def sdk(installed):
     """ci/sdk.sh gets the source from git or an archive, and says what is missing; with an installed Backplane it does nothing."""
     folder = installed.new_plugin("sdev", "--sdk", "/nowhere/backplane.tar.gz")
@@ -191,4 +238,4 @@ def sdk(installed):
 
 
 if __name__ == "__main__":
-    sys.exit(moved.run_all(plugins.Installed, [refused, builds, github, gitlab, collectives, sdk]))
+    sys.exit(moved.run_all(plugins.Installed, [refused, builds, github, gitlab, collectives, profiler, sdk]))

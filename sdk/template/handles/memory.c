@@ -88,7 +88,8 @@ void *template_reach(void *handle, const void *address)
     return handle ? buffer_of(handle)->first + (uintptr_t)address : (void *)(uintptr_t)address;
 }
 
-static void run_copy(const void *args)
+static void run_copy(const void *args) /*- profiler */
+/*+ profiler: void run_copy(const void *args) */
 {
     const struct bp_copy *c = args;
 
