@@ -98,6 +98,14 @@ def shards_by_time_are_equal_and_a_partition():
     loads = [sum(mean if c in unknown else seconds[c] for c in part) for part in parts]
     assert max(loads) - min(loads) < 0.1 * max(loads), loads
     assert [len(heavy & set(part)) for part in parts] == [2, 2, 2, 2]
+    # One case takes longer than a third of all others: its part has only it.
+    report["cases"] = [{"id": c, "outcome": "pass", "seconds": 0.004 * len(everything) if i == 3 else 0.01}
+                       for i, c in enumerate(everything)]
+    times = write("one.json", report)
+    assert ids(*ADD, "--shard", "1/4", "--times", times) == [everything[3]]
+    rest = [len(ids(*ADD, "--shard", f"{i}/4", "--times", times)) for i in (2, 3, 4)]
+    assert sum(rest) == len(everything) - 1 and max(rest) - min(rest) <= 1, rest
+    times = write("times.json", {**report, "cases": []})
     plain = [sum(seconds[c] for c in ids(*ADD, "--shard", f"{i}/4")) for i in range(1, 5)]
     assert ids(*ADD, "--shard", "2/4") == everything[1::4], f"shards without times have changed: {plain}"
     assert ids(*ADD, "--shard", "5000/5000", "--times", times, status=2) == []
