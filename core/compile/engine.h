@@ -265,6 +265,30 @@ void bp_content_fill(const struct bp_schedule *schedule, struct bp_schedule_cont
 /* Rows for runs of which nothing is known: for as many inputs as a launch can have. */
 extern const struct bp_content bp_content_unknown[];
 
+/* The run of a group with the tensors of a launch, without a context. */
+static inline struct bp_engine_run bp_engine_run_of(const struct bp_engine_code *code,
+                                                    const struct bp_launch *l,
+                                                    const struct bp_content *content)
+{
+    return (struct bp_engine_run){
+        .self = l->self,
+        .engine = code->engine,
+        .stream = l->stream,
+        .in = l->in,
+        .out = l->out,
+        .n_in = l->n_in,
+        .n_out = l->n_out,
+        .workspace = l->workspace,
+        .workspace_memory = l->workspace_memory,
+        .workspace_size = l->workspace_size,
+        .fault = l->fault,
+        .tag = l->tag,
+        .device = l->device,
+        .width = l->width,
+        .content = content,
+    };
+}
+
 /* Returns the compiled group of a call, or NULL. */
 static inline struct bp_engine_code *bp_engine_code_of(const struct bp_prepared *p)
 {

@@ -167,26 +167,14 @@ static enum bp_status call_prepare(void *self, const struct bp_prep *prep, struc
 static enum bp_status call_run(const struct bp_launch *l, struct bp_engine_code *code,
                                const struct bp_view *const *in, const struct bp_view *const *out)
 {
-    struct bp_engine_run run = {
-        .self = l->self,
-        .engine = code->engine,
-        .stream = l->stream,
-        .in = in,
-        .out = out,
-        .n_in = code->n_in,
-        .n_out = code->n_out,
-        .workspace = l->workspace,
-        .workspace_memory = l->workspace_memory,
-        .workspace_size = l->workspace_size,
-        .fault = l->fault,
-        .tag = l->tag,
-        .device = l->device,
-        .width = l->width,
-        .content = bp_content_unknown,
-    };
+    struct bp_engine_run run = bp_engine_run_of(code, l, bp_content_unknown);
     struct bp_engine_context *context;
     enum bp_status status;
 
+    run.in = in;
+    run.out = out;
+    run.n_in = code->n_in;
+    run.n_out = code->n_out;
     if (!code->engines->context_create) return code->engines->run(&run);
     TRY(bp_engine_context_take(code, l->stream, &context));
     run.context = context->context;

@@ -14,26 +14,11 @@ static enum bp_status engine_launch(const struct bp_launch *l)
 {
     const struct bp_engine_context *context = l->plan;
     const struct bp_engine_code *code = context->code;
-    const struct bp_engine_run run = {
-        .self = l->self,
-        .engine = code->engine,
-        .context = context->context,
-        .stream = l->stream,
-        .in = l->in,
-        .out = l->out,
-        .n_in = l->n_in,
-        .n_out = l->n_out,
-        .workspace = l->workspace,
-        .workspace_memory = l->workspace_memory,
-        .workspace_size = l->workspace_size,
-        .fault = l->fault,
-        .tag = l->tag,
-        .device = l->device,
-        .width = l->width,
-        .content = l->attrs ? l->attrs : bp_content_unknown,
-    };
+    const struct bp_content *content = l->attrs;
+    struct bp_engine_run run = bp_engine_run_of(code, l, content ? content : bp_content_unknown);
     enum bp_status status;
 
+    run.context = context->context;
     status = code->engines->run(&run);
     if (status) return bp_error_leave(status, code->entry->plugin.name, "run");
     return code->n_kept ? bp_state_write_through(code, l) : BP_OK;
