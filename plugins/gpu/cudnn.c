@@ -458,11 +458,9 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
 
 void gpu_cudnn_end(void *self, const struct bp_kernel *row, void *plan)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
-
     (void)row;
     cudnn_drop(plan);
-    host->release(host->ctx, plan, sizeof(struct cudnn_plan));
+    gpu_vendor_drop(self, plan, sizeof(struct cudnn_plan));
 }
 
 enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,

@@ -135,10 +135,8 @@ enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struc
 
 void gpu_rocblas_end(void *self, const struct bp_kernel *row, void *plan)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
-
     (void)row;
-    host->release(host->ctx, plan, sizeof(struct plan));
+    gpu_vendor_drop(self, plan, sizeof(struct plan));
 }
 
 /* Sets the workspace of the handle. */
@@ -157,7 +155,7 @@ static enum bp_status set_workspace(const struct bp_launch *launch, void *handle
                    stream->device->index);
 }
 
-/* Under the stream's lock: a handle must be used by one thread at a time. */
+/* Under the stream's lock. */
 static enum bp_status rocblas_run_all(const struct bp_launch *launch)
 {
     const struct gpu_gemm *gemm = &((const struct plan *)launch->plan)->gemm;
@@ -179,14 +177,5 @@ static enum bp_status rocblas_run_all(const struct bp_launch *launch)
 
 enum bp_status gpu_rocblas_run(const struct bp_launch *launch)
 {
-    struct gpu_stream *stream = launch->stream;
-    KIT_CONTEXT caller = {NULL};
-    struct gpu_device *device;
-    enum bp_status status;
-
-    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    pthread_mutex_lock(&stream->kit.lock);
-    status = rocblas_run_all(launch);
-    pthread_mutex_unlock(&stream->kit.lock);
-    return status;
+    return gpu_vendor_run(launch, rocblas_run_all);
 }

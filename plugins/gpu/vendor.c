@@ -302,6 +302,28 @@ void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *
     return NULL;
 }
 
+void gpu_vendor_drop(const void *self, void *plan, size_t size)
+{
+    const struct bp_host *host = ((const struct gpu *)self)->host;
+
+    host->release(host->ctx, plan, size);
+}
+
+enum bp_status gpu_vendor_run(const struct bp_launch *launch,
+                              enum bp_status (*run)(const struct bp_launch *launch))
+{
+    struct gpu_stream *stream = launch->stream;
+    KIT_CONTEXT caller = {NULL};
+    struct gpu_device *device;
+    enum bp_status status;
+
+    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
+    pthread_mutex_lock(&stream->kit.lock);
+    status = run(launch);
+    pthread_mutex_unlock(&stream->kit.lock);
+    return status;
+}
+
 bool gpu_vendor_tf32(void)
 {
     return kit_setting_is_on(GPU_NAME, "TF32");

@@ -104,6 +104,13 @@ void gpu_vendor_close(struct gpu_device *device);
 /* Copies a finished plan into allocated memory. NULL, with a message: out of memory. */
 void *gpu_vendor_keep(const struct gpu_device *device, const struct gpu_vendor *vendor,
                       const void *made, size_t size);
+/* Frees it. self: the instance. */
+void gpu_vendor_drop(const void *self, void *plan, size_t size);
+
+/* Runs a launch with the device's context, under the stream's lock: one thread at a time uses a
+ * handle. */
+enum bp_status gpu_vendor_run(const struct bp_launch *launch,
+                              enum bp_status (*run)(const struct bp_launch *launch));
 
 /* The setting TF32: products of f32 may round their factors to TF32. */
 bool gpu_vendor_tf32(void);

@@ -167,10 +167,8 @@ enum bp_status kunlun_xblas_prepare(void *self, const struct bp_prep *prep, stru
 
 void kunlun_xblas_end(void *self, const struct bp_kernel *row, void *plan)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
-
     (void)row;
-    host->release(host->ctx, plan, sizeof(struct plan));
+    gpu_vendor_drop(self, plan, sizeof(struct plan));
 }
 
 static int xblas_type_of(uint8_t dtype)
@@ -257,7 +255,7 @@ static enum bp_status xblas_begin(const struct plan *plan, const struct bp_launc
     }
 }
 
-/* Under the stream's lock: a handle must be used by one thread at a time. */
+/* Under the stream's lock. */
 static enum bp_status xblas_run_all(const struct bp_launch *launch)
 {
     const struct plan *plan = launch->plan;
@@ -280,14 +278,5 @@ static enum bp_status xblas_run_all(const struct bp_launch *launch)
 
 enum bp_status kunlun_xblas_run(const struct bp_launch *launch)
 {
-    struct gpu_stream *stream = launch->stream;
-    KIT_CONTEXT caller = {NULL};
-    struct gpu_device *device;
-    enum bp_status status;
-
-    TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    pthread_mutex_lock(&stream->kit.lock);
-    status = xblas_run_all(launch);
-    pthread_mutex_unlock(&stream->kit.lock);
-    return status;
+    return gpu_vendor_run(launch, xblas_run_all);
 }
