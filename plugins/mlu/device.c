@@ -152,20 +152,25 @@ static void device_warn(const void *device, int code)
     mlu_note(device, "cnrtSetDevice", code);
 }
 
-static int device_enter(const struct mlu_device *d, struct kit_context *caller)
+/* Returns the code of the function whose name it stores in out. */
+static int device_enter(const struct mlu_device *d, struct kit_context *caller, const char **out)
 {
     static const struct kit_contexts calls = {device_current, device_make_current, device_warn};
     enum kit_context_call call;
+    int code = kit_context_enter(caller, &calls, d, d->number, &call);
 
-    return kit_context_enter(caller, &calls, d, d->number, &call);
+    *out = call == KIT_CONTEXT_GET ? "cnrtGetDevice" : "cnrtSetDevice";
+    return code;
 }
 
 enum bp_status mlu_device_use(struct mlu *self, uint32_t device, struct kit_context *caller,
                               struct mlu_device **out)
 {
     struct mlu_device *d = &self->device[device];
+    const char *function;
+    int code = device_enter(d, caller, &function);
 
-    TRY(mlu_check(self, d, "cnrtSetDevice", device_enter(d, caller)));
+    TRY(mlu_check(self, d, function, code));
     *out = d;
     return BP_OK;
 }
@@ -173,7 +178,9 @@ enum bp_status mlu_device_use(struct mlu *self, uint32_t device, struct kit_cont
 struct mlu_device *mlu_device_reuse(struct mlu *self, uint32_t device, struct kit_context *caller)
 {
     struct mlu_device *d = &self->device[device];
+    const char *function;
+    int code = device_enter(d, caller, &function);
 
-    mlu_note(d, "cnrtSetDevice", device_enter(d, caller));
+    mlu_note(d, function, code);
     return d;
 }
