@@ -66,7 +66,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         text, calls = run(folder)
         assert "ERR" not in text.replace("query BP_ERR_NOT_READY", "") and not leaks(calls), (text, leaks(calls))
-    tests = [(name, at) for name in sorted(set(calls)) for at in sorted({1, max(1, calls.count(name) // 2)})]
+    # How often the core queries a notifier depends on time: a later query may never come.
+    middle = {name: 1 if name == "cnrtQueryNotifier" else max(1, calls.count(name) // 2) for name in calls}
+    tests = [(name, at) for name in sorted(set(calls)) for at in sorted({1, middle[name]})]
     print(f"1..{len(tests)}")
     for number, (name, at) in enumerate(tests, 1):
         why = ""

@@ -199,6 +199,11 @@ int base_free(void *memory, enum base_place place)
         return BASE_OK;
     }
     if (place == BASE_DEVICE) a->device->used -= a->size;
+    if (a->size > (base.keep ? kept_most : 0)) { /* to fill it would touch pages for nothing */
+        free(a->block);
+        free(a);
+        return BASE_OK;
+    }
     memset(a->data, FREED_BYTE, a->size);
     a->next = NULL;
     *freed_last = a;
