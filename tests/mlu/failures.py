@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 STEPS, PLUGIN, STANDINS, BASE = sys.argv[1:]
-WORDS = ["write", "abs", "gather", "record", "query", "wait", "read", "sync", "write", "abs", "gather", "check"]
+WORDS = ["write", "abs", "gather", "record", "query", "wait", "read", "sync", "write", "abs", "gather", "check", "renew"]
 AFTER = ["renew", "gather", "abs", "check", "write", "sync"]
 ENDS = ("Destroy", "Free")
 # Functions whose failure has no effect: descriptors are memory of the host, a device needs no name, and the core's wait before it
