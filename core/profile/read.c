@@ -371,6 +371,36 @@ static struct read_entry *sort_entries(struct read_entry *from, struct read_entr
     return from;
 }
 
+/* Of two events that begin together, the longer one encloses the other and comes first. */
+static int tie_compare(const void *a, const void *b, void *profile)
+{
+    const struct bp_profile *p = profile;
+    uint64_t end[2] = {0, 0};
+
+    for (int i = 0; i < 2; i++) {
+        uint32_t number = *(const uint32_t *)(i ? b : a), n;
+        uint64_t begin;
+        const struct bp_profile_chunk *chunk = chunk_of_records(p, number / p->per_chunk, &n);
+        record_times(p, chunk_record(p, chunk, number % p->per_chunk), &begin, &end[i]);
+    }
+    if (end[0] != end[1]) return end[0] > end[1] ? -1 : 1;
+    return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+static void order_events(struct bp_profile *p, const struct read_entry *sorted)
+{
+    uint64_t first = 0; /* of the events that begin with this one */
+
+    for (uint64_t i = 0; i < p->n_event; i++) {
+        bool ends = i + 1 == p->n_event || sorted[i].low != sorted[i + 1].low ||
+                    sorted[i].high != sorted[i + 1].high;
+        p->order[i] = sorted[i].record;
+        if (!ends) continue;
+        if (i > first) qsort_r(p->order + first, i + 1 - first, sizeof *p->order, tie_compare, p);
+        first = i + 1;
+    }
+}
+
 static enum bp_status read_events(struct bp_profile *p)
 {
     uint64_t n = 0;
@@ -383,7 +413,7 @@ static enum bp_status read_events(struct bp_profile *p)
     if (entry && other && p->order) {
         read_entries(p, entry);
         sorted = sort_entries(entry, other, p->n_event, p->longest_end);
-        for (uint64_t i = 0; i < p->n_event; i++) p->order[i] = sorted[i].record;
+        order_events(p, sorted);
     }
     free(entry);
     free(other);

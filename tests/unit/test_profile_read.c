@@ -169,6 +169,7 @@ Test(profile_read, other_files_are_refused_with_a_reason)
 /* Reads all there is to read; every text is read to its end. */
 static void read_all(const char *path)
 {
+    struct bp_profile_event before = {0};
     struct bp_profile *p;
     uint64_t last = 0;
     size_t letters = 0;
@@ -179,6 +180,8 @@ static void read_all(const char *path)
         struct bp_profile_event e = read_event(p, n);
         cr_assert(e.begin_ns >= last && e.end_ns >= e.begin_ns && e.end_ns <= i.length_ns);
         last = e.begin_ns;
+        if (n) cr_assert(before.begin_ns < e.begin_ns || before.end_ns >= e.end_ns);
+        before = e;
         letters += strlen(e.name) + strlen(e.kernel) + strlen(e.node) + strlen(e.shapes) +
                    strlen(e.device) + strlen(bp_profile_thread_name(p, e.thread)) +
                    strlen(bp_profile_kind_name(e.kind));
