@@ -29,6 +29,8 @@ static const struct command {
 #endif
     {"passes", bp_cmd_passes, "[--json]", "the passes of the compiler of programs"},
     {"ccl-bench", bp_cmd_ccl_bench, "[-n N]", "measure collective calls", true},
+    {"profile", bp_cmd_profile, "CMD", "run a command, and show where its time went"},
+    {"trace", bp_cmd_trace, "FILE", "show a profile: where the time went"},
     {"launch", bp_cmd_launch, "-n N CMD", "run a command as the ranks of a job"},
     {"probe-plugin", bp_cmd_probe_plugin, NULL, NULL},
     {"read-plugin", bp_cmd_read_plugin, NULL, NULL},

@@ -31,6 +31,8 @@ int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_compare(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
 int bp_cmd_launch(int argc, char **argv);
+int bp_cmd_profile(int argc, char **argv);
+int bp_cmd_trace(int argc, char **argv);
 int bp_cmd_passes(int argc, char **argv);
 int bp_cmd_ccl_bench(int argc, char **argv);
 /* Only if sdk/onnx is built. */
