@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timeline_wait.c: waits for the work of a timeline: on the host, on the device, or in a queue. */
 #include "device.h"
+#include "profiled.h"
 
 #include <stdlib.h>
 
@@ -11,6 +12,16 @@ enum bp_status bp_timeline_check_deadlock(const struct bp_timeline *timeline)
         atomic_load_explicit(&timeline->callbacks, memory_order_acquire));
 }
 
+static enum bp_status drain_queue(struct bp_timeline *timeline, const struct bp_deadline *until)
+{
+    uint64_t began = bp_profile_begin();
+    enum bp_status status = bp_queue_flush(timeline->queue, until);
+
+    if (began)
+        bp_device_profile_put(timeline->device, timeline, BP_RECORD_WAIT, "synchronize", began);
+    return status;
+}
+
 /* Waits for the callbacks first: a failure that the app receives in a callback is not reported
  * again. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_deadline *until)
@@ -18,7 +29,7 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_d
     struct bp_queue *callbacks = atomic_load_explicit(&timeline->callbacks, memory_order_acquire);
 
     if (timeline->is_inline) return BP_OK;
-    if (timeline->queue) return bp_queue_flush(timeline->queue, until);
+    if (timeline->queue) return drain_queue(timeline, until);
     if (callbacks) TRY(bp_queue_flush(callbacks, until));
     return bp_timeline_synchronize(timeline, until);
 }
@@ -64,8 +75,7 @@ static enum bp_status order_by_fence(struct bp_timeline *timeline, struct bp_tim
     number = fence->number;
     bp_error_enter();
     status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, fence->event);
-    if (status != BP_ERR_UNSUPPORTED)
-        status = bp_device_leave(device, status, "stream_wait");
+    if (status != BP_ERR_UNSUPPORTED) status = bp_device_leave(device, status, "stream_wait");
     bp_fence_release(other, fence);
     if (status == BP_OK) bp_timeline_record_order(timeline, other, number);
     return status;
@@ -85,10 +95,10 @@ enum bp_status bp_timeline_insert_wait(struct bp_timeline *timeline, struct bp_t
     status = bp_fence_find(other, number, &bp_deadline_none, &fence);
     if (fence) {
         bp_error_enter();
-        status = bp_device_leave(device,
-                                 entry->runtime.stream_wait(entry->self, device->index,
-                                                            timeline->stream, fence->event),
-                                 "stream_wait");
+        status = bp_device_leave(
+            device,
+            entry->runtime.stream_wait(entry->self, device->index, timeline->stream, fence->event),
+            "stream_wait");
         bp_fence_release(other, fence);
     }
     bp_timeline_release_stream(timeline);
