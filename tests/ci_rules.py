@@ -77,7 +77,6 @@ BUDGETS = {
     "asan: graphs": (60, SUM),
     "asan: onnx": (100, SUM),
     "asan: openvino": (40, SUM),
-    "asan: mlu": (90, SUM),
     "asan: ccl": (340, SUM),
     "asan: kit": (10, SUM),
     "asan: npu": (60, SUM),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: implements products of matrices and convolutions of CNNL, whose numbers no public
- * source confirms. Orders of arguments are those of two public callers. Convolutions take images
+ * source confirms. Orders of arguments are those of public callers. Convolutions take images
  * and filters with the channels last. */
 #include "cnnl.h"
 #include <string.h>
