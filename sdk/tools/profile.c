@@ -26,8 +26,8 @@ enum {
 };
 static volatile sig_atomic_t profile_child;
 
-/* A signal of the terminal (Ctrl-C) reaches the child too; one that a process has sent to bp only is
- * passed on. bp itself ends after the child. */
+/* A signal of the terminal (Ctrl-C) reaches the child too; one that a process has sent to bp only
+ * is passed on. bp itself ends after the child. */
 static void profile_pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -102,7 +102,8 @@ static void profile_find(const struct profiling *p, glob_t *found)
     free(pattern);
 }
 
-/* Writes the outputs of one file. `suffix` is added to the names of outputs of further processes. */
+/* Writes the outputs of one file. `suffix` is added to the names of outputs of further
+ * processes. */
 static int profile_show(const struct profiling *p, const char *path, size_t index, bool table)
 {
     struct bp_profile *profile;

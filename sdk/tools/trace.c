@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c: `bp trace`: turns the file of a profiler into a trace for Perfetto and Chromium, a table,
- * JSON or a page. */
+/* trace.c: `bp trace`: turns the file of a profiler into a trace for Perfetto and Chromium, a
+ * table, JSON or a page. */
 #include "trace.h"
 
 #include <errno.h>

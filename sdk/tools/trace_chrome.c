@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace_chrome.c: writes a profile in the Trace Event Format (JSON), which Perfetto and Chromium
  * open: the threads of the host and the streams of each device as tracks, and an arrow from each
- * submission to its work. Events are written as they are read, so memory does not grow with them. */
+ * submission to its work. Events are written as they are read, so memory does not grow with
+ * them. */
 #include "trace.h"
 
 #include <stdlib.h>

@@ -91,7 +91,8 @@ static void gap_add(struct trace_stats *s, struct trace_device *d, const struct 
     gap_keep(d, &gap);
 }
 
-/* Adds the part of [begin, end] behind *last to a sum, and moves *last. Returns the part's begin. */
+/* Adds the part of [begin, end] behind *last to a sum, and moves *last. Returns the beginning of
+ * the part. */
 static uint64_t union_add(uint64_t *sum, uint64_t *last, uint64_t begin, uint64_t end)
 {
     uint64_t from = begin > *last ? begin : *last;

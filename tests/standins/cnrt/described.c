@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* described.c: implements the operators of CNNL that take numbers which no public source confirms:
  * arithmetic, activations, softmax, reductions and conversions. Orders of arguments are those of
- * public callers (README.md says how many); the numbers (cnnl.h) are invented, so that a caller who guesses one fails. */
+ * public callers (README.md says how many); the numbers (cnnl.h) are invented, so that a caller
+ * who guesses one fails. */
 #include "cnnl.h"
 #include <stdlib.h>
 #include <string.h>
