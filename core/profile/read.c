@@ -471,7 +471,7 @@ uint64_t bp_profile_events(struct bp_profile *profile)
     return profile_is(profile) ? profile->n_event : 0;
 }
 
-enum bp_status bp_profile_event(struct bp_profile *profile, uint64_t index,
+enum bp_status bp_profile_get_event(struct bp_profile *profile, uint64_t index,
                                 struct bp_profile_event *out)
 {
     const struct bp_profile_chunk *chunk;
@@ -483,7 +483,7 @@ enum bp_status bp_profile_event(struct bp_profile *profile, uint64_t index,
     if (!profile_is(profile)) return bp_not_a("profile");
     if (index >= profile->n_event)
         return bp_error(BP_ERR_INVALID,
-                        "bp_profile_event: there are %llu events, and no number %llu",
+                        "bp_profile_get_event: there are %llu events, and no number %llu",
                         (unsigned long long)profile->n_event, (unsigned long long)index);
     number = profile->order[index];
     chunk = read_chunk(profile, number / profile->per_chunk, &bytes);

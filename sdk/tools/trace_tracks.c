@@ -198,7 +198,7 @@ bool bp_trace_next(struct trace_walk *w)
     struct bp_profile_event *e = &w->event;
 
     e->size = sizeof *e;
-    if (w->index >= bp_profile_events(w->profile) || bp_profile_event(w->profile, w->index, e))
+    if (w->index >= bp_profile_events(w->profile) || bp_profile_get_event(w->profile, w->index, e))
         return false;
     w->index++;
     w->is_work = bp_trace_is_work(e);

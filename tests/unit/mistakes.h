@@ -43,6 +43,8 @@ enum thing {
     T_TEMPLATE, /* z = x + x of f32 [S, 3], for S from 2 to 4 */
     T_STORE,
     T_COMM, /* of one rank, with T_DEVICE */
+    T_PROFILER, /* of the table of profile.h, as T_PROFILE; other tables have NULL */
+    T_PROFILE,
     T_KINDS,  /* one past the last kind of handle */
 
     T_STRANGER, /* 512 bytes that are no handle */
@@ -150,7 +152,7 @@ struct world mistakes_world(void);
 void mistakes_world_finish(struct world *w);
 
 extern const struct table mistakes_core, mistakes_device, mistakes_stream, mistakes_tensor,
-    mistakes_dlpack, mistakes_call, mistakes_graph, mistakes_comm, mistakes_model;
+    mistakes_dlpack, mistakes_call, mistakes_graph, mistakes_comm, mistakes_profile, mistakes_model;
 
 /* Macros for the rows of the tables. */
 #define COUNT(list) (sizeof(list) / sizeof *(list))

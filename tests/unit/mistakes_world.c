@@ -16,6 +16,7 @@ const char *mistakes_kind(enum thing thing)
         [T_PREPARED] = "prepared", [T_GRAPH] = "graph",     [T_GENERATOR] = "generator",
         [T_BUFFER] = "buffer",   [T_PROGRAM] = "program", [T_TEMPLATE] = "template",
         [T_STORE] = "store",       [T_COMM] = "communicator",
+        [T_PROFILER] = "profiler", [T_PROFILE] = "profile",
         [T_STRANGER] = "stranger", [T_OTHER_TENSOR] = "tensor of another device",
     };
 

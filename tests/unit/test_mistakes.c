@@ -12,6 +12,7 @@
 static const struct table *const tables[] = {
     &mistakes_core,   &mistakes_device, &mistakes_stream, &mistakes_tensor,
     &mistakes_dlpack, &mistakes_call,   &mistakes_graph,  &mistakes_comm,
+    &mistakes_profile,
 #ifdef MODEL_HEADERS /* set if ONNX's schema is available */
     &mistakes_model,
 #endif
@@ -201,6 +202,8 @@ static void mistakes_give_back(enum thing made, void *handle)
     case T_TEMPLATE: bp_template_destroy(handle); break;
     case T_STORE: bp_store_destroy(handle); break;
     case T_COMM: bp_comm_destroy(handle); break;
+    case T_PROFILER: bp_profiler_destroy(handle); break;
+    case T_PROFILE: bp_profile_destroy(handle); break;
     case T_MANAGED: managed->deleter(managed); break;
     case T_LEGACY: legacy->deleter(legacy); break;
     default: break;
@@ -279,6 +282,11 @@ Test(mistakes, call)
 Test(mistakes, graph)
 {
     run_table(&mistakes_graph);
+}
+
+Test(mistakes, profile)
+{
+    run_table(&mistakes_profile);
 }
 
 #ifdef MODEL_HEADERS

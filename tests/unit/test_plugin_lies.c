@@ -119,7 +119,7 @@ static void make_other_version(const char *dir)
 
 static void make_other_minor(const char *dir)
 {
-    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 12}, \"version\": \"0.1.0\"}");
+    make_text(dir, HEAD ", \"abi\": {\"major\": 0, \"minor\": 13}, \"version\": \"0.1.0\"}");
 }
 
 static void make_other_major(const char *dir)

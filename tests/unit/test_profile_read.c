@@ -10,7 +10,7 @@ static struct bp_profile_event read_event(struct bp_profile *p, uint64_t i)
 {
     struct bp_profile_event e = {.size = sizeof e};
 
-    OK(bp_profile_event(p, i, &e));
+    OK(bp_profile_get_event(p, i, &e));
     return e;
 }
 

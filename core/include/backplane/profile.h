@@ -126,7 +126,7 @@ struct bp_profile_event { /* output struct: set size before the call */
 BP_API enum bp_status bp_profile_open(const char *path, struct bp_profile **out_profile);
 BP_API uint64_t bp_profile_events(struct bp_profile *profile);
 /* Event number index, in order of begin_ns. Of events that begin together the longest is first. */
-BP_API enum bp_status bp_profile_event(struct bp_profile *profile, uint64_t index,
+BP_API enum bp_status bp_profile_get_event(struct bp_profile *profile, uint64_t index,
                                        struct bp_profile_event *out);
 
 struct bp_profile_info { /* output struct: set size before the call */
