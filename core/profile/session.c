@@ -193,15 +193,24 @@ static void profiler_free(struct bp_profiler *p)
     free(p);
 }
 
+/* A profiler may record in a process without a core, whose handler of forks calls the same
+ * function: a second call changes nothing. */
+static void profiler_watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, bp_profile_after_fork);
+}
+
 enum bp_status bp_profiler_start(const struct bp_profiler_options *given,
                                  struct bp_profiler **out_profiler)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct bp_profiler_options options;
     enum bp_status status;
     struct bp_profiler *p;
 
     if (!out_profiler) return bp_error(BP_ERR_INVALID, "bp_profiler_start: out_profiler is NULL");
     TRY(options_read(given, &options));
+    pthread_once(&once, profiler_watch_forks);
     pthread_mutex_lock(&lock);
     status = active ? bp_error(BP_ERR_BUSY, "bp_profiler_start: a profiler records already%s",
                                active == of_environment ? " (BP_PROFILE)" : "")
