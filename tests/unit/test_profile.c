@@ -61,7 +61,7 @@ static uint64_t events_of(struct bp_profile *p, uint32_t kind)
     return n;
 }
 
-static struct bp_profile_info info_of(struct bp_profile *p)
+static struct bp_profile_info profile_info(struct bp_profile *p)
 {
     struct bp_profile_info info = {.size = sizeof info};
 
@@ -116,7 +116,7 @@ static void adds_run(struct adds *a, int n)
  * of a thread other than this one. */
 static void expect_adds(struct bp_profile *p, uint32_t stream, uint64_t n, uint32_t thread)
 {
-    struct bp_profile_info info = info_of(p);
+    struct bp_profile_info info = profile_info(p);
     uint64_t seen = 0, tag = 0, end = 0, sum = 0;
 
     for (uint64_t i = 0; i < bp_profile_events(p); i++) {
@@ -380,7 +380,7 @@ Test(profile, events_beyond_the_largest_size_are_counted)
     cr_assert_eq(info.events + info.lost, marks);
     cr_assert(strstr(info.why, "largest size"), "%s", info.why);
     struct bp_profile *p = profile_of(profiler);
-    cr_assert_eq(info_of(p).lost, info.lost);
+    cr_assert_eq(profile_info(p).lost, info.lost);
     cr_assert_eq(bp_profile_events(p), info.events);
     bp_profile_destroy(p);
 }

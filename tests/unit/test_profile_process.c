@@ -34,7 +34,7 @@ static struct bp_profiler *profiler_on(void)
     return bp_profiler_start(&options, &p) ? NULL : p;
 }
 
-static struct bp_profile_info info_of(struct bp_profile *p)
+static struct bp_profile_info profile_info(struct bp_profile *p)
 {
     struct bp_profile_info info = {.size = sizeof info};
 
@@ -70,7 +70,8 @@ Test(profile_process, a_killed_process_leaves_its_events)
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     OK(bp_profile_open(path, &p));
     cr_assert_eq(bp_profile_events(p), 5000);
-    cr_assert(!info_of(p).is_finished && info_of(p).length_ns && !info_of(p).misdated);
+    cr_assert(!profile_info(p).is_finished && profile_info(p).length_ns &&
+              !profile_info(p).misdated);
     bp_profile_destroy(p);
 }
 
@@ -95,8 +96,8 @@ Test(profile_process, a_file_that_cannot_grow_keeps_its_events)
 
     cr_assert(WIFEXITED(status) && !WEXITSTATUS(status), "the child's status is 0x%x", status);
     OK(bp_profile_open(path, &p));
-    cr_assert(info_of(p).is_finished);
-    cr_assert_eq(bp_profile_events(p) + info_of(p).lost, 200000);
+    cr_assert(profile_info(p).is_finished);
+    cr_assert_eq(bp_profile_events(p) + profile_info(p).lost, 200000);
     bp_profile_destroy(p);
 }
 
@@ -124,7 +125,7 @@ Test(profile_process, a_forked_child_records_nothing)
         OK(bp_profile_event(p, i, &e));
         cr_assert_str_eq(e.name, "parent");
     }
-    cr_assert(info_of(p).is_finished && info_of(p).process == (uint32_t)getpid());
+    cr_assert(profile_info(p).is_finished && profile_info(p).process == (uint32_t)getpid());
     bp_profile_destroy(p);
 }
 
@@ -172,7 +173,7 @@ Test(profile_process, the_environment_profiles_a_process)
     OK(bp_profile_open(name, &p));
     unlink(name);
     cr_assert_eq(bp_profile_events(p), 1);
-    cr_assert(info_of(p).is_finished && info_of(p).process == (uint32_t)child);
+    cr_assert(profile_info(p).is_finished && profile_info(p).process == (uint32_t)child);
     bp_profile_destroy(p);
 }
 
