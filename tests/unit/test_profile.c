@@ -49,7 +49,7 @@ static struct bp_profile_event event_at(struct bp_profile *p, uint64_t i)
 {
     struct bp_profile_event e = {.size = sizeof e};
 
-    OK(bp_profile_event(p, i, &e));
+    OK(bp_profile_get_event(p, i, &e));
     return e;
 }
 

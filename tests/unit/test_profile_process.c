@@ -122,7 +122,7 @@ Test(profile_process, a_forked_child_records_nothing)
     OK(bp_profile_open(path, &p));
     cr_assert_eq(bp_profile_events(p), 2);
     for (uint64_t i = 0; i < 2; i++) {
-        OK(bp_profile_event(p, i, &e));
+        OK(bp_profile_get_event(p, i, &e));
         cr_assert_str_eq(e.name, "parent");
     }
     cr_assert(profile_info(p).is_finished && profile_info(p).process == (uint32_t)getpid());
