@@ -45,7 +45,6 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
 {
     struct bp_buffer *buffer = NULL;
     struct bp_pool *pool = NULL;
-    uint64_t began = bp_profile_wants(BP_PROFILER_MEMORY) ? bp_profile_now() : 0;
 
     if (__builtin_expect(bp_device_is_lost(device), 0)) return bp_device_check_lost(device);
     if (space) owner = device->host;
@@ -57,8 +56,8 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
     }
     if (!buffer) TRY(buffer_create_slow(device, owner, space, size, &buffer));
     *out_buffer = buffer;
-    if (__builtin_expect(began != 0, 0))
-        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, began);
+    if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
+        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, bp_profile_now());
     return BP_OK;
 }
 

@@ -43,8 +43,8 @@ enum thing {
     T_TEMPLATE, /* z = x + x of f32 [S, 3], for S from 2 to 4 */
     T_STORE,
     T_COMM, /* of one rank, with T_DEVICE */
-    T_PROFILER, /* of the table of profile.h, as T_PROFILE; other tables have NULL */
-    T_PROFILE,
+    T_PROFILER, /* has stopped, so that another one can start */
+    T_PROFILE,  /* of one event */
     T_KINDS,  /* one past the last kind of handle */
 
     T_STRANGER, /* 512 bytes that are no handle */

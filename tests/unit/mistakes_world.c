@@ -4,6 +4,7 @@
 #include "mistakes.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static uint64_t stranger[64] = {0x1234567812345678};
 static const float ones[6] = {1, 1, 1, 1, 1, 1}, twos[6] = {2, 2, 2, 2, 2, 2};
@@ -121,6 +122,21 @@ static struct bp_template *make_template(struct world *w)
     return made;
 }
 
+static void make_profile(struct world *w)
+{
+    char path[] = "/tmp/bp_mistakes_XXXXXX";
+    int fd = mkstemp(path);
+
+    cr_assert(fd >= 0);
+    close(fd);
+    OK(bp_profiler_start(NULL, (struct bp_profiler **)&w->thing[T_PROFILER].p));
+    bp_mark("an event");
+    OK(bp_profiler_stop(w->thing[T_PROFILER].p));
+    OK(bp_profiler_save(w->thing[T_PROFILER].p, path));
+    OK(bp_profile_open(path, (struct bp_profile **)&w->thing[T_PROFILE].p));
+    unlink(path);
+}
+
 struct world mistakes_world(void)
 {
     struct world w = {.thing[T_STRANGER].p = stranger};
@@ -146,6 +162,7 @@ struct world mistakes_world(void)
     OK(bp_comm_id_create(&id));
     OK(bp_comm_create(w.f.device, &id, 0, 1, (struct bp_comm **)&w.thing[T_COMM].p));
     OK(bp_generator_create(1, (struct bp_generator **)&w.thing[T_GENERATOR].p));
+    make_profile(&w);
     pair[0] = pair[1] = w.thing[T_TENSOR].p;
     OK(bp_prepared_create(w.f.device, &call, NULL, 0,
                           (struct bp_prepared **)&w.thing[T_PREPARED].p));
@@ -185,6 +202,8 @@ void mistakes_world_finish(struct world *w)
     bp_generator_destroy(w->thing[T_GENERATOR].p);
     bp_buffer_destroy(w->thing[T_BUFFER].p);
     bp_comm_destroy(w->thing[T_COMM].p);
+    bp_profile_destroy(w->thing[T_PROFILE].p);
+    bp_profiler_destroy(w->thing[T_PROFILER].p);
     bp_store_destroy(w->thing[T_STORE].p);
     bp_event_destroy(w->thing[T_EVENT].p);
     bp_event_destroy(w->thing[T_NEW_EVENT].p);
