@@ -166,10 +166,7 @@ static void source_start(struct bp_profile_source *source, uint32_t flags)
     atomic_store(&profile->open, true);
     bp_error_enter();
     profile->takes = profilers->start(device->entry->self, device->index, &profile->sink) == BP_OK;
-    if (profile->takes) {
-        clock_read(device);
-        return;
-    }
+    if (profile->takes) return;
     atomic_store(&profile->open, false);
     bp_core_log(device->core, BP_LOG_WARN,
                 "%s: a profile has no times of the device, only those of the host: %s",
@@ -184,10 +181,16 @@ static void source_stop(struct bp_profile_source *source)
     atomic_fetch_and(&device->n_writebacks, ~BP_DEVICE_PROFILED);
     if (!profile->takes) return;
     bp_error_enter();
-    if (!bp_device_is_lost(device)) clock_read(device);
     device_profilers(device)->stop(device->entry->self, device->index);
     atomic_store(&profile->open, false);
     profile->takes = false;
+}
+
+static void source_read_clock(struct bp_profile_source *source)
+{
+    struct bp_device_profile *profile = (struct bp_device_profile *)source;
+
+    if (profile->takes && !bp_device_is_lost(profile->device)) clock_read(profile->device);
 }
 
 enum bp_status bp_device_profile_init(struct bp_device *device)
@@ -199,6 +202,7 @@ enum bp_status bp_device_profile_init(struct bp_device *device)
     profile->device = device;
     profile->source.start = source_start;
     profile->source.stop = source_stop;
+    profile->source.clock = source_read_clock;
     profile->sink = (struct bp_record_sink){sizeof profile->sink, profile, sink_put};
     profile->listener = (struct bp_range_listener){NULL, device->entry->self,
                                                    profilers->range_begin, profilers->range_end};

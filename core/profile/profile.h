@@ -65,6 +65,9 @@ struct bp_profile_source {
     struct bp_profile_source *next;
     void (*start)(struct bp_profile_source *source, uint32_t flags);
     void (*stop)(struct bp_profile_source *source);
+    /* Records a point of the source's clock; called at the beginning and at the end of each phase
+     * that is recorded. */
+    void (*clock)(struct bp_profile_source *source);
     bool started;
 };
 /* A source that is added while a profiler records is started at once, and one that is removed is

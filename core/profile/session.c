@@ -50,6 +50,16 @@ static void source_switch(struct bp_profile_source *source, bool on)
     else source->stop(source);
 }
 
+static void source_read_clock(struct bp_profile_source *source)
+{
+    if (source->started && active->phase == PHASE_RECORD) source->clock(source);
+}
+
+static void sources_read_clocks(void)
+{
+    for (struct bp_profile_source *s = sources; s; s = s->next) source_read_clock(s);
+}
+
 static void sources_switch(bool on)
 {
     sources_started = on;
@@ -62,6 +72,7 @@ void bp_profile_add_source(struct bp_profile_source *source)
     source->next = sources;
     sources = source;
     if (sources_started) source_switch(source, true);
+    source_read_clock(source);
     pthread_mutex_unlock(&lock);
 }
 
@@ -72,6 +83,7 @@ void bp_profile_remove_source(struct bp_profile_source *source)
     pthread_mutex_lock(&lock);
     for (at = &sources; *at && *at != source; at = &(*at)->next) continue;
     if (*at) *at = source->next;
+    source_read_clock(source);
     if (source->started) source_switch(source, false);
     atomic_fetch_add(&bp_profile_removed, 1);
     pthread_mutex_unlock(&lock);
@@ -92,6 +104,7 @@ static void profiler_enter(struct bp_profiler *p, enum phase phase)
 {
     bool sources_on = phase == PHASE_WARM_UP || phase == PHASE_RECORD;
 
+    sources_read_clocks(); /* the end of a phase that was recorded */
     p->phase = phase;
     p->steps = 0;
     if (phase == PHASE_RECORD) {
@@ -101,6 +114,7 @@ static void profiler_enter(struct bp_profiler *p, enum phase phase)
         atomic_store(&bp_profile_state, 0);
     }
     if (sources_on != sources_started) sources_switch(sources_on);
+    sources_read_clocks();
     if (phase != PHASE_RECORD) bp_profile_writers_set(NULL);
 }
 

@@ -136,7 +136,7 @@ static inline void writer_put(struct bp_profile_writer *w, struct bp_profile_rec
     struct bp_profile_record *record;
     uint32_t used = 0;
 
-    if (!raw && e->begin < r->start_ns) return;
+    if (!raw && w->thread && e->begin < r->start_ns) return; /* a plugin's is misdated: readers */
     if (chunk) used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
     if (__builtin_expect(!chunk || w->serial != r->serial || used == RECORDS, 0)) {
         chunk = writer_take_chunk(w, r);

@@ -81,8 +81,8 @@ struct bp_profilers { /* table */
     enum bp_status (*flush)(void *self, uint32_t device);
 
     /* Returns the time of the clock of the records. The core reads it beside CLOCK_MONOTONIC at
-     * the beginning, at the end, and in between, and fits a line. NULL: the records have times of
-     * CLOCK_MONOTONIC. */
+     * the beginning and at the end of what is recorded; times in between lie on a straight line.
+     * NULL: the records have times of CLOCK_MONOTONIC. */
     enum bp_status (*clock)(void *self, uint32_t device, uint64_t *out_ns);
 
     /* Called between start and stop on the thread that is about to submit work to the stream, by a
