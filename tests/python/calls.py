@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -223,6 +224,32 @@ def test_generators_make_random_numbers_repeatable():
     raises(OverflowError, bp.Generator().set_state, 2**64)
     raises(TypeError, bp.Generator, 1.5)
     raises(TypeError, stream.set_generator, 7)
+
+
+def test_profiles_of_blocks():
+    x = bp.asarray([1.0, 2.0])
+    with tempfile.TemporaryDirectory() as folder:
+        path, steps = os.path.join(folder, "a.bpprof"), os.path.join(folder, "steps.bpprof")
+        with bp.profile(path, shapes=True) as profile:
+            with bp.annotate("a block"):
+                y = ops.add(x, x)
+            bp.mark("a moment")
+            raises(RuntimeError, profile.__enter__, has="has begun")
+            raises(bp.Error, bp.profile(steps).__enter__, has="a profiler records already")
+        ops.mul(x, x)  # not recorded
+        same(y.tolist(), [2, 4])
+        with bp.profile(steps, skip=1, record=1, repeat=1) as profile:
+            for _ in range(4):
+                ops.add(x, x)
+                profile.step()
+        raises(RuntimeError, profile.step, has="block of the profile")
+        for name, rows in (path, {("op", "add"): 1, ("range", "a block"): 1}), (steps, {("op", "add"): 1, ("range", "step"): 1}):
+            done = subprocess.run([os.path.join(tap.BUILD, "sdk", "tools", "bp"), "trace", name, "--json", "-"], capture_output=True, text=True, check=True)
+            found = {(row["by"], row["name"]): row["calls"] for row in json.loads(done.stdout)["rows"] if row["by"] in ("op", "range")}
+            same(found, rows)
+        raises(bp.InvalidError, bp.profile(os.path.join(folder, "no", "file")).__enter__, has="cannot be written")
+        raises(TypeError, bp.profile)
+    raises(TypeError, bp.mark, 1)
 
 
 def test_threads_share_tensors_and_a_stream():

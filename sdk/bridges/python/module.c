@@ -36,6 +36,7 @@ static int module_types(struct py_state *state, PyObject *module)
         {&py_model_spec, &state->type.model, "Model"},
         {&py_comm_spec, &state->type.comm, "Comm"},
         {&py_generator_spec, &state->type.generator, "Generator"},
+        {&py_profile_spec, &state->type.profile, "profile"},
         {&py_operator_spec, &state->type.operator_info, NULL},
     };
 
@@ -220,6 +221,10 @@ static PyMethodDef module_methods[] = {
      "DOMAIN.NAME."},
     {"comm_id", py_comm_id, METH_NOARGS,
      "comm_id()\n--\n\nMakes the id of a communicator, for all of its ranks."},
+    {"mark", py_mark, METH_O,
+     "mark(name, /)\n--\n\nRecords a moment under a name in the profile, if one is recorded."},
+    {"_range_begin", py_range_begin, METH_O, NULL},
+    {"_range_end", py_range_end, METH_NOARGS, NULL},
     {"_einsum_labels", module_einsum_labels, METH_O, NULL},
     {"_cast", py_cast_now, METH_VARARGS, NULL},
     {"_set_host", module_set_host, METH_O, NULL},

@@ -23,7 +23,7 @@ struct py_ledger;
 
 struct py_types {
     PyTypeObject *device, *stream, *event, *tensor, *graph, *program, *model, *comm, *generator,
-        *operator_info;
+        *profile, *operator_info;
 };
 
 /* The state of one module object; each interpreter has its own. */
@@ -153,6 +153,12 @@ PyObject *py_stream_over(struct py_state *state, PyObject *device, struct bp_str
 /* ---- generator.c ---- */
 extern PyType_Spec py_generator_spec;
 PyObject *py_stream_use_generator(PyObject *self, PyObject *what);
+
+/* ---- profiler.c ---- */
+extern PyType_Spec py_profile_spec;
+PyObject *py_range_begin(PyObject *module, PyObject *name);
+PyObject *py_range_end(PyObject *module, PyObject *unused);
+PyObject *py_mark(PyObject *module, PyObject *name);
 
 /* ---- wait.c ---- */
 /* Waits without the GIL until wait(what, ...) returns another status than BP_ERR_TIMEOUT, but for

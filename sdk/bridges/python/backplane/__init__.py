@@ -10,6 +10,7 @@ A call that fails raises Error, or the class of its status: InvalidError (a Valu
 MemoryError), NotFoundError, DeviceLostError, ... with the library's message.
 """
 import atexit as _atexit
+import contextlib as _contextlib
 import os as _os
 
 try:
@@ -51,6 +52,16 @@ def grad(y, x, dy=None):
     dys = [ops.full_like(v, value=1) for v in ys] if dy is None else list(dy) if isinstance(dy, (list, tuple)) else [dy]
     result = graph._gradient(ys, dys, xs)
     return result if several else result[0]
+
+
+@_contextlib.contextmanager
+def annotate(name):
+    """A range of this thread in the profile, and in the tools of vendors: `with annotate("load"): ...`."""
+    _backplane._range_begin(name)
+    try:
+        yield
+    finally:
+        _backplane._range_end()
 
 
 def _finish():
