@@ -157,7 +157,7 @@ int bp_cmd_new_plugin(int argc, char **argv)
         {"add-on", 0, BP_OPTION_FLAG, NULL,
          "an operator and a kernel for the cpu plugin, without a device: an add-on", &o.addon},
         {"sdk", 0, BP_OPTION_TEXT, "URL",
-         "address of Backplane's source, for the CI files: a git repository or a .tar.gz",
+         "where the CI files get Backplane: a git repository or a .tar.gz",
          &request.sdk},
         {"output", 'o', BP_OPTION_TEXT, "DIR", "the directory to create (default NAME)", &o.output},
         {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &o.json},

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct profiling {
-    const char *out, *trace, *html;
+    const char *out, *trace, *html, *json;
     bool shapes, memory, quiet;
     char *pattern; /* the value of BP_PROFILE: %p is the process */
     char *folder;  /* a temporary folder for the file, or NULL */
@@ -116,11 +116,14 @@ static int profile_show(const struct profiling *p, const char *path, size_t inde
     bp_trace_warn(profile, "profile");
     char *trace = p->trace ? bp_text_format(index ? "%s.%zu" : "%s", p->trace, index) : NULL;
     char *html = p->html ? bp_text_format(index ? "%s.%zu" : "%s", p->html, index) : NULL;
+    char *json = p->json ? bp_text_format(index ? "%s.%zu" : "%s", p->json, index) : NULL;
     if (trace) status = bp_trace_write(profile, "profile", trace, bp_trace_chrome);
     if (html && !status) status = bp_trace_write(profile, "profile", html, bp_trace_html);
+    if (json && !status) status = bp_trace_write(profile, "profile", json, bp_trace_json);
     if (!status && table) status = bp_trace_table(profile, "op", 30);
     free(trace);
     free(html);
+    free(json);
     bp_profile_destroy(profile);
     return status;
 }
@@ -168,7 +171,7 @@ static bool profile_choose_file(struct profiling *p)
 /* The options of bp end before the first word that is none; the rest is the command. */
 static int profile_own_options(int argc, char **argv)
 {
-    static const char *const with_value[] = {"-o", "--output", "--trace", "--html"};
+    static const char *const with_value[] = {"-o", "--output", "--trace", "--html", "--json"};
     int own = 1;
 
     while (own < argc && argv[own][0] == '-' && strcmp(argv[own], "--")) {
@@ -191,6 +194,8 @@ int bp_cmd_profile(int argc, char **argv)
         {"trace", 0, BP_OPTION_OUTPUT, "FILE", "write a trace for Perfetto, as `bp trace -o`",
          &p.trace},
         {"html", 0, BP_OPTION_OUTPUT, "FILE", "write a page, as `bp trace --html`", &p.html},
+        {"json", 0, BP_OPTION_OUTPUT, "FILE", "write all tables as JSON, as `bp trace --json`",
+         &p.json},
         {"shapes", 0, BP_OPTION_FLAG, NULL, "record the types of operands", &p.shapes},
         {"memory", 0, BP_OPTION_FLAG, NULL, "record allocations", &p.memory},
         {"quiet", 0, BP_OPTION_FLAG, NULL, "print no table", &p.quiet},

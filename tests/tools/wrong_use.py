@@ -104,7 +104,7 @@ def write_files():
 
 
 COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "compare", "bench", "run", "program", "tune",
-            "onnx-test", "passes", "ccl-bench", "launch"]
+            "onnx-test", "passes", "ccl-bench", "profile", "trace", "launch"]
 
 
 def commands_here():
