@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         || bp_profiler_stop(profiler) || bp_profile_open("profile", &profile))
         return fprintf(stderr, "%s\n", bp_error_message()), 1;
     for (uint64_t i = 0; i < bp_profile_events(profile); i++)
-        if (!bp_profile_event(profile, i, &e) && e.tag && e.end_ns >= e.begin_ns)
+        if (!bp_profile_get_event(profile, i, &e) && e.tag && e.end_ns >= e.begin_ns)
             printf("%llu %s %s\n", (unsigned long long)e.tag, bp_profile_kind_name(e.kind), e.on_device ? "device" : e.name);
     return 0;
 }
