@@ -162,12 +162,16 @@ int cnnlSetActivationDescriptor_v6(void *desc, int mode, int preference, int nan
 /* Sets the operator of an activation, or of its gradient. */
 static void activation_operator(struct cnnl_call *call, const struct described *d, bool backward)
 {
-    static const char *const forward_ops[] = {"relu", "relu6",       "sigmoid", "tanh",
-                                              "elu",  "leaky_relu",  "selu",    "hard_swish",
-                                              "gelu", "log_sigmoid", "silu"};
-    static const char *const backward_ops[] = {
-        "relu_grad",       NULL,        NULL, NULL, "elu_grad", "leaky_relu_grad", NULL,
-        "hard_swish_grad", "gelu_grad", NULL, NULL};
+    static const struct {
+        const char *forward, *backward;
+    } ops[CNNL_ACTIVATIONS_END - CNNL_RELU] = {
+        {"relu", "relu_grad"}, {"relu6", NULL},
+        {"sigmoid", NULL},     {"tanh", NULL},
+        {"elu", "elu_grad"},   {"leaky_relu", "leaky_relu_grad"},
+        {"selu", NULL},        {"hard_swish", "hard_swish_grad"},
+        {"gelu", "gelu_grad"}, {"log_sigmoid", NULL},
+        {"silu", NULL},
+    };
     struct bp_leaky_relu_attrs slope = {.size = sizeof slope};
     struct bp_selu_attrs selu = {.size = sizeof selu};
     struct bp_elu_grad_attrs elu_grad = {.size = sizeof elu_grad, .rate = 1};
@@ -175,7 +179,7 @@ static void activation_operator(struct cnnl_call *call, const struct described *
     const char *op;
 
     if (cnnl_failed(call)) return;
-    op = (backward ? backward_ops : forward_ops)[d->number - CNNL_RELU];
+    op = backward ? ops[d->number - CNNL_RELU].backward : ops[d->number - CNNL_RELU].forward;
     cnnl_check(call, op != NULL, "a gradient that is not known");
     slope.slope = elu_grad.alpha = d->coefficient;
     selu.scale = d->scale;
