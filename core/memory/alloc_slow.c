@@ -20,6 +20,7 @@ struct alloc_request {
     struct bp_buffer *buffer;  /* NULL: not found yet */
     enum bp_memory_path path;    /* counted when a buffer is found */
     bool retired_only;           /* of other pools, use only those of destroyed streams */
+    bool had_work;               /* streams had unfinished work before the last searches */
     char why[256];               /* the plugin's error message, or the limit */
 };
 
@@ -268,14 +269,19 @@ static enum bp_status device_wait_streams(struct bp_device *device)
     return late ? bp_deadline_error(device, NULL, UINT64_MAX, &until) : BP_OK;
 }
 
+/* If all work has ended since the last searches, as another thread may have noticed, no wait is
+ * left, but the memory of that work is searched. */
 static enum bp_status alloc_after_wait(struct alloc_request *r)
 {
-    enum bp_status status;
+    enum bp_status status = BP_OK;
     char why[1536];
 
-    if (!device_has_work(r->device)) return BP_OK;
-    TRY(bp_block_record(r->device, BP_BLOCK_MEMORY));
-    status = device_wait_streams(r->device);
+    if (device_has_work(r->device)) {
+        TRY(bp_block_record(r->device, BP_BLOCK_MEMORY));
+        status = device_wait_streams(r->device);
+    } else if (!r->had_work) {
+        return BP_OK;
+    }
     if (status && status != BP_ERR_TIMEOUT) return status;
     if (status) snprintf(why, sizeof why, "%s", bp_error_message());
     r->path = BP_PATH_WAIT;
@@ -373,6 +379,7 @@ static enum bp_status alloc_find(struct alloc_request *r)
         STEP(BP_PATH_OTHERS, alloc_from_trimmed(r, false) || alloc_from_others(r));
     STEP_OF_PLUGIN(BP_PATH_SEGMENT, alloc_from_plugin(r));
 
+    r->had_work = device_has_work(r->device);
     STEP(BP_PATH_POLL, alloc_from_polled(r));
     STEP_OF_PLUGIN(BP_PATH_RELEASE, alloc_from_released(r));
     if (bp_device_shrink(r->device)) {

@@ -110,6 +110,36 @@ Test(alloc_slow, a_device_that_is_lost_in_the_wait_is_lost)
     spot_finish(&s);
 }
 
+/* Frees nothing; but while it runs, the work that uses memory ends, as it may at any time. */
+static bool end_work(void *spot)
+{
+    struct spot *s = spot;
+
+    s->gate->hold(0);
+    s->gate->open();
+    OK(bp_stream_synchronize(s->stream));
+    return false;
+}
+
+/* The memory is found, although nothing is left to wait for after the searches that failed. */
+Test(alloc_slow, work_may_end_between_the_last_search_and_the_wait)
+{
+    struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
+    struct bp_shrinker ender = {end_work, &s, NULL};
+    struct bp_buffer *buffer;
+
+    s.gate->hold(1);
+    leave_copy(&s, s.stream, 250000);
+    bp_shrinker_register(s.device, &ender);
+    buffer = alloc_slow_take(s.device, NULL, 2000000);
+    bp_shrinker_unregister(s.device, &ender);
+    cr_assert_eq(stats_of(s.device).failures, 0);
+    cr_assert_eq(stats_of(s.device).after_wait, 1);
+    cr_assert_eq(bp_device_blocked(s.device, BP_BLOCK_MEMORY), 0);
+    bp_buffer_destroy(buffer);
+    spot_finish(&s);
+}
+
 /* Two streams of a device whose work ends on command, with memory for two segments. */
 struct pair {
     struct fake *fake;
