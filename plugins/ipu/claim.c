@@ -6,7 +6,8 @@
 /* Whether the shim has an operator for the update. */
 static bool is_known_update(const struct ipu_op *op)
 {
-    return op->op == BP_IPU_OP_sgd || op->op == BP_IPU_OP_cache_write;
+    return op->op == BP_IPU_OP_sgd || op->op == BP_IPU_OP_momentum || op->op == BP_IPU_OP_adam ||
+           op->op == BP_IPU_OP_cache_write;
 }
 
 static const char *refuses_flags(uint32_t flags)
@@ -15,6 +16,12 @@ static const char *refuses_flags(uint32_t flags)
     if (flags & BP_DATA_BOUND) return "extents that depend on data";
     if (flags & BP_DATA_PINNED) return "the app demands a kernel";
     return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
+}
+
+/* adam still computes the powers of its betas if its parameters are empty. */
+static bool is_step_of_nothing(const struct ipu_node *n, const struct ipu_op *op)
+{
+    return op->op == BP_IPU_OP_adam && ipu_is_empty(ipu_in(n, 0));
 }
 
 static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes, bool may_be_empty)
@@ -44,12 +51,13 @@ const char *ipu_refuses(const struct ipu_node *n)
     const struct bp_data_node *node = n->node;
     const struct ipu_op *op = ipu_op_find(node->op);
     const char *why = op ? refuses_flags(node->flags) : "an operator that the plugin does not know";
-    bool may_be_empty;
+    bool may_be_empty, is_nothing;
     double value;
 
     if (why) return why;
     if (ipu_updates(n) && !is_known_update(op)) return "an update in place";
-    may_be_empty = op->op == BP_IPU_OP_concat || op->op == BP_IPU_OP_cache_write ||
+    is_nothing = is_step_of_nothing(n, op);
+    may_be_empty = op->op == BP_IPU_OP_concat || op->op == BP_IPU_OP_cache_write || is_nothing ||
                    ipu_op_of_nothing(n, &value);
     if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
     for (uint32_t i = 0; i < node->n_in && !why; i++) {
@@ -57,8 +65,10 @@ const char *ipu_refuses(const struct ipu_node *n)
         if (op->op == BP_IPU_OP_where && i == 0) dtypes = BP_M(BOOL);
         if (ipu_in(n, i)) why = refuses_value(ipu_in(n, i), dtypes, may_be_empty);
     }
-    if (!why) why = refuses_value(ipu_out(n), op->dtypes | BP_M(BOOL), false);
+    if (!why) why = refuses_value(ipu_out(n), op->dtypes | BP_M(BOOL), is_nothing);
     if (!why && op->refuses) why = op->refuses(n);
+    for (uint32_t i = 1; !why && i < ipu_results(n); i++)
+        why = refuses_value(ipu_result(n, i), op->dtypes | BP_M(BOOL), is_nothing);
     return why;
 }
 

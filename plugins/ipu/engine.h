@@ -28,8 +28,9 @@ struct ipu_model {
     struct bp_ipu_graph graph;
     struct bp_ipu_tensor *tensor;
     struct bp_ipu_node *node;
-    int32_t *operand; /* of all nodes, one after the other */
+    int32_t *operand; /* of all nodes, one after the other: the inputs, then the results */
     int32_t *in, *after, *out;
+    uint32_t *output; /* of each output of the graph: its number in the outputs of the group */
     struct ipu_input *input; /* of each input of the graph */
     char **constant;         /* the contents that the model owns, n_constant of them */
     uint32_t n_constant, n_operand;

@@ -167,15 +167,64 @@ static bool has_empty(const struct ipu_node *n)
 /* A node updates an input, or the result of another update of it. Later nodes that read the
  * input read the new value. (In a graph of a call the result is an output, in the input's
  * memory.) */
-static void node_update(struct writing *w, const struct ipu_node *n, int32_t tensor)
+static void node_update(struct writing *w, const struct ipu_node *n, uint32_t port, int32_t tensor)
 {
     struct ipu_model *m = w->model;
-    uint32_t input = w->updated[n->node->in[0]];
+    uint32_t value = n->node->in[n->node->in_at[n->node->info->out[port].share]];
+    uint32_t result = n->node->out[n->node->out_at[port]], input = w->updated[value];
 
-    if (n->node->out[0] != BP_DATA_NONE) w->updated[n->node->out[0]] = input;
+    if (!(ipu_value(w->graph, value)->flags & BP_DATA_STATE)) return;
+    if (result != BP_DATA_NONE) w->updated[result] = input;
     w->tensor[IPU_AS_IS][input] = tensor;
     for (uint32_t i = 0; i < m->graph.n_in; i++)
         if (m->input[i].value == input && m->input[i].conversion == IPU_AS_IS) m->after[i] = tensor;
+}
+
+/* The results have tensors of their own, also those that nothing reads, because they may be the new
+ * values of inputs. */
+static void node_results(struct writing *w, const struct ipu_node *n, struct bp_ipu_node *to,
+                         int32_t *out)
+{
+    const struct bp_data_node *node = n->node;
+
+    to->out = out;
+    to->n_out = ipu_results(n);
+    for (uint32_t i = 0; i < to->n_out; i++) {
+        out[i] = tensor_add(w, i ? ipu_result(n, i) : ipu_out(n), IPU_AS_IS, BP_IPU_RESULT);
+        if (node->out[i] != BP_DATA_NONE) w->tensor[IPU_AS_IS][node->out[i]] = out[i];
+    }
+    for (uint32_t p = 0; ipu_updates(n) && p < node->info->n_out; p++)
+        if (node->info->out[p].kind == BP_PORT_UPDATE && node->out_at[p] < to->n_out)
+            node_update(w, n, p, out[node->out_at[p]]);
+}
+
+/* A step of adam with empty parameters: the powers of the betas, times the betas. */
+static enum bp_status node_powers(struct writing *w, const struct ipu_node *n)
+{
+    struct ipu_model *m = w->model;
+    struct bp_ipu_node adam = {.n_in = 0};
+
+    ipu_op_find(n->node->op)->numbers(n, &adam);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct bp_ipu_node *to = &m->node[m->graph.n_node++];
+        int32_t *link = m->operand + m->n_operand;
+        uint32_t port = 3 + i, in = n->node->in_at[n->node->info->out[port].share];
+        uint32_t out = n->node->out[n->node->out_at[port]];
+        *to = (struct bp_ipu_node){.op = BP_IPU_OP_scale,
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .n_number = BP_IPU_NUMBERS,
+                                   .in = link,
+                                   .out = link + 1,
+                                   .real = {adam.real[i]},
+                                   .name = n->node->name};
+        m->n_operand += 2;
+        TRY(tensor_find(w, n->node->in[in], IPU_AS_IS, &link[0]));
+        link[1] = tensor_add(w, ipu_in(n, in), IPU_AS_IS, BP_IPU_RESULT);
+        if (out != BP_DATA_NONE) w->tensor[IPU_AS_IS][out] = link[1];
+        node_update(w, n, port, link[1]);
+    }
+    return BP_OK;
 }
 
 static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
@@ -185,6 +234,7 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
     struct bp_ipu_node *to = &m->node[m->graph.n_node];
     int32_t *in = m->operand + m->n_operand;
 
+    if (op->op == BP_IPU_OP_adam && ipu_is_empty(ipu_in(n, 0))) return node_powers(w, n);
     *to = (struct bp_ipu_node){.op = op->op, .in = in, .name = n->node->name};
     if (has_empty(n) && ipu_op_of_nothing(n, &to->real[0])) {
         to->op = BP_IPU_OP_fill;
@@ -199,11 +249,9 @@ static enum bp_status node_add(struct writing *w, const struct ipu_node *n)
         }
         if (op->numbers) op->numbers(n, to);
     }
-    m->n_operand += to->n_in;
     to->n_number = BP_IPU_NUMBERS;
-    to->out = tensor_add(w, ipu_out(n), IPU_AS_IS, BP_IPU_RESULT);
-    if (n->node->out[0] != BP_DATA_NONE) w->tensor[IPU_AS_IS][n->node->out[0]] = to->out;
-    if (ipu_updates(n) && ipu_in(n, 0)->flags & BP_DATA_STATE) node_update(w, n, to->out);
+    node_results(w, n, to, in + to->n_in);
+    m->n_operand += to->n_in + to->n_out;
     m->graph.n_node++;
     return BP_OK;
 }
@@ -220,8 +268,13 @@ static enum bp_status writing_nodes(struct writing *w)
             return bp_fail(w->self->host, BP_ERR_UNSUPPORTED, "ipu: %s: %s", n.node->name, why);
         TRY(node_add(w, &n));
     }
-    for (uint32_t i = 0; i < w->graph->n_out; i++)
-        TRY(tensor_find(w, w->graph->out[i], IPU_AS_IS, &w->model->out[w->model->graph.n_out++]));
+    for (uint32_t i = 0; i < w->graph->n_out; i++) {
+        uint32_t at = w->model->graph.n_out;
+        if (ipu_is_empty(ipu_value(w->graph, w->graph->out[i]))) continue;
+        w->model->output[at] = i;
+        TRY(tensor_find(w, w->graph->out[i], IPU_AS_IS, &w->model->out[at]));
+        w->model->graph.n_out++;
+    }
     return BP_OK;
 }
 
@@ -229,17 +282,23 @@ static bool model_allocate(struct ipu_model *m, const struct bp_graph_data *grap
 {
     size_t operands = 1, values = graph->n_value * (IPU_FLOAT + 1) + 1;
 
-    for (uint32_t i = 0; i < graph->n_node; i++) operands += ipu_node_at(graph, i)->n_in;
+    for (uint32_t i = 0; i < graph->n_node; i++) {
+        const struct bp_data_node *node = ipu_node_at(graph, i);
+        uint32_t results = node->n_out ? node->n_out : 1;
+        operands += node->n_in + results + 4; /* of the nodes of node_powers */
+        values += results;                    /* absent results have tensors too */
+    }
     m->tensor = calloc(values, sizeof *m->tensor);
-    m->node = calloc(graph->n_node + 1, sizeof *m->node);
+    m->node = calloc(2 * graph->n_node + 1u, sizeof *m->node);
     m->operand = calloc(operands, sizeof *m->operand);
     m->in = calloc(values, sizeof *m->in);
     m->after = calloc(values, sizeof *m->after);
     m->out = calloc(graph->n_out + 1, sizeof *m->out);
+    m->output = calloc(graph->n_out + 1, sizeof *m->output);
     m->input = calloc(values, sizeof *m->input);
     m->constant = calloc(values, sizeof *m->constant);
-    return m->tensor && m->node && m->operand && m->in && m->after && m->out && m->input &&
-           m->constant;
+    return m->tensor && m->node && m->operand && m->in && m->after && m->out && m->output &&
+           m->input && m->constant;
 }
 
 enum bp_status ipu_model_init(struct ipu *self, const struct bp_graph_data *graph, bool fast,
@@ -282,6 +341,7 @@ void ipu_model_finish(struct ipu_model *m)
     free(m->in);
     free(m->after);
     free(m->out);
+    free(m->output);
     free(m->input);
     free(m->constant);
 }

@@ -34,6 +34,27 @@ bool ipu_op_takes_i64(const struct ipu_op *op, uint32_t i)
            (op->op == BP_IPU_OP_cache_write && i == 2);
 }
 
+const struct bp_data_value *ipu_result(const struct ipu_node *n, uint32_t i)
+{
+    const struct bp_data_node *node = n->node;
+    uint32_t port = 0;
+
+    if (node->out[i] != BP_DATA_NONE) return ipu_value(n->graph, node->out[i]);
+    while (node->out_at[port + 1] <= i) port++;
+    return node->info->out[port].kind == BP_PORT_UPDATE
+               ? ipu_in(n, node->in_at[node->info->out[port].share])
+               : NULL;
+}
+
+uint32_t ipu_results(const struct ipu_node *n)
+{
+    uint32_t op = ipu_op_find(n->node->op)->op, count = n->node->n_out;
+
+    if (op != BP_IPU_OP_split && op != BP_IPU_OP_momentum && op != BP_IPU_OP_adam) return 1;
+    while (count > 1 && !ipu_result(n, count - 1)) count--; /* adam without its largest moment */
+    return count;
+}
+
 /* ---- elementwise ---- */
 
 void ipu_numbers_gelu(const struct ipu_node *n, struct bp_ipu_node *to)
@@ -158,6 +179,18 @@ void ipu_numbers_slice(const struct ipu_node *n, struct bp_ipu_node *to)
     }
 }
 
+const char *ipu_refuses_split(const struct ipu_node *n)
+{
+    for (uint32_t i = 0; i < n->node->n_out; i++)
+        if (n->node->out[i] == BP_DATA_NONE) return "a part without a type";
+    return NULL;
+}
+
+void ipu_numbers_split(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    to->number[0] = ipu_axis(((const struct bp_split_attrs *)n->attrs)->axis, ipu_in(n, 0)->rank);
+}
+
 void ipu_numbers_concat(const struct ipu_node *n, struct bp_ipu_node *to)
 {
     to->number[0] = ipu_axis(((const struct bp_concat_attrs *)n->attrs)->axis, ipu_out(n)->rank);
@@ -223,6 +256,38 @@ void ipu_numbers_cache_write(const struct ipu_node *n, struct bp_ipu_node *to)
 
     to->number[0] = ipu_axis(a->axis, ipu_in(n, 0)->rank);
     to->number[1] = a->circular;
+}
+
+/* ---- steps of optimizers ---- */
+
+void ipu_numbers_momentum(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_momentum_attrs *a = n->attrs;
+
+    to->number[0] = a->nesterov;
+    to->real[0] = a->momentum;
+    to->real[1] = a->l2;
+}
+
+void ipu_numbers_adam(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_adam_attrs *a = n->attrs;
+
+    to->real[0] = a->beta1;
+    to->real[1] = a->beta2;
+    to->real[2] = a->epsilon;
+    to->real[3] = a->decay;
+}
+
+void ipu_numbers_adamw(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_adamw_attrs *a = n->attrs;
+
+    to->number[0] = 1;
+    to->real[0] = a->beta1;
+    to->real[1] = a->beta2;
+    to->real[2] = a->epsilon;
+    to->real[3] = a->decay;
 }
 
 /* ---- products and reductions ---- */

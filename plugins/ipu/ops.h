@@ -30,7 +30,7 @@ struct ipu_op {
 
 extern const struct ipu_op ipu_ops[];
 enum {
-    IPU_OPS = 87
+    IPU_OPS = 91
 };
 
 /* The row of an operator, or NULL. */
@@ -82,6 +82,11 @@ static inline const struct bp_data_value *ipu_out(const struct ipu_node *n)
     return absent ? ipu_in(n, 0) : ipu_value(n->graph, n->node->out[0]);
 }
 
+/* Result i, or if it is absent the input that it updates, which has its type; NULL: there is neither. */
+const struct bp_data_value *ipu_result(const struct ipu_node *n, uint32_t i);
+/* How many results the node of the shim has. */
+uint32_t ipu_results(const struct ipu_node *n);
+
 /* An axis that may be counted from the last one. */
 static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
 {
@@ -93,16 +98,17 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
     X(leaky_relu) \
     X(clip) \
     X(gelu) \
-    X(silu) X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) \
-        X(gather) X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) \
+    X(silu) \
+    X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) X(gather) \
+        X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) \
             X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
-                X(group_norm) X(pad) X(cache_write)
+                X(group_norm) X(pad) X(cache_write) X(momentum) X(adam) X(adamw) X(split)
 #define X(name) void ipu_numbers_##name(const struct ipu_node *n, struct bp_ipu_node *to);
 IPU_NUMBERS(X)
 #undef X
 #define IPU_REFUSALS(X) \
     X(cast) \
-    X(slice) X(gather) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(cache_write)
+    X(slice) X(split) X(gather) X(matmul) X(layer_norm) X(conv) X(pool) X(norm) X(cache_write)
 #define X(name) const char *ipu_refuses_##name(const struct ipu_node *n);
 IPU_REFUSALS(X)
 #undef X

@@ -74,7 +74,7 @@ enum bp_status ipu_run(const struct bp_engine_run *run)
         in[i] = converted;
         converted += run_aligned(4 * input->count);
     }
-    for (uint32_t i = 0; i < graph->n_out; i++) out[i] = run->out[i]->data;
+    for (uint32_t i = 0; i < graph->n_out; i++) out[i] = run->out[e->model.output[i]]->data;
     status = IPU(self, e->device, bp_ipu_run, e->program, &launch);
     if (launch.out_fault) *run->fault = 1;
     return run_failed(status);

@@ -11,7 +11,7 @@ struct head {
     char device[64];
     uint64_t size, hash, group; /* hash: of the bytes that follow; group: of the shim's graph */
 };
-static const char magic[8] = "bp-ipu2";
+static const char magic[8] = "bp-ipu3";
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, uint64_t size)
 {
@@ -44,9 +44,10 @@ static uint64_t group_hash(const struct bp_ipu_graph *g)
     }
     for (uint32_t i = 0; i < g->n_node; i++) {
         const struct bp_ipu_node *n = &g->node[i];
-        const uint32_t link[] = {n->op, n->n_in, (uint32_t)n->out};
+        const uint32_t link[] = {n->op, n->n_in, n->n_out};
         hash = hash_bytes(hash, link, sizeof link);
         hash = hash_bytes(hash, n->in, n->n_in * sizeof *n->in);
+        hash = hash_bytes(hash, n->out, n->n_out * sizeof *n->out);
         hash = hash_bytes(hash, n->number, sizeof n->number);
         hash = hash_bytes(hash, n->real, sizeof n->real);
     }

@@ -7,6 +7,7 @@
 #include <backplane/ops.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,125 @@ static void training_tests(void)
     bp_tensor_destroy(s.rate);
 }
 
+/* ---- steps of optimizers with several states: y = x p, then a step of p with gradient x ---- */
+
+enum {
+    STEP = 6,
+    STEPPED = 7 /* inputs of adam; from number 5 on, and number 2, they have one value */
+};
+
+struct stepping {
+    struct bp_program *program;
+    struct bp_tensor *x, *t[STEPPED]; /* t: the inputs of the operator; that of the gradient NULL */
+    float values[STEPPED][STEP], in[STEP];
+    bool is_adam;
+};
+
+static enum bp_status stepping_op(struct stepping *s, struct bp_scope *scope, struct bp_tensor *x)
+{
+    struct bp_momentum_attrs momentum = bp_momentum_defaults();
+    struct bp_adam_attrs adam = bp_adam_defaults();
+    struct bp_tensor **t = s->t, *out[6] = {NULL};
+    enum bp_status status;
+
+    momentum.nesterov = 1;
+    momentum.l2 = 0.5;
+    adam.decay = 0.25;
+    status = s->is_adam ? bp_op_adam(scope, t[0], x, t[2], t[3], t[4], t[5], t[6], NULL, &adam,
+                                     &out[0], &out[1], &out[2], &out[3], &out[4], NULL)
+                        : bp_op_momentum(scope, t[0], x, t[2], t[3], &momentum, &out[0], &out[1]);
+    for (int i = 0; i < 6; i++) bp_tensor_destroy(out[i]);
+    return status;
+}
+
+static void stepping_begin(struct stepping *s)
+{
+    const float first[STEPPED] = {1, 0, 0.125f, 0.25f, 0.5f, 0.9f, 0.999f};
+    const int64_t n = STEP;
+    struct bp_tensor *x = NULL, *y = NULL;
+    struct bp_graph *graph;
+
+    for (int i = 0; i < STEP; i++) s->in[i] = (float)(i - 2) / 4;
+    s->x = state_tensor(1, &n, s->in);
+    for (int k = 0; k < (s->is_adam ? 7 : 4); k++) {
+        for (int i = 0; i < STEP; i++) s->values[k][i] = first[k] + (k < 5 ? (float)i / 8 : 0);
+        if (k != 1) s->t[k] = state_tensor(k != 2 && k < 5, &n, s->values[k]);
+    }
+    state_need(bp_graph_create(core, &graph), "graph");
+    state_need(bp_graph_input(graph, "x", BP_F32, 1, &n, &x), "x");
+    state_need(bp_op_mul(bp_graph_scope(graph), x, s->t[0], &y), "mul");
+    state_need(stepping_op(s, bp_graph_scope(graph), x), "step");
+    state_need(bp_graph_output(graph, y, "y"), "output");
+    state_need(bp_program_create(graph, device, &s->program), "program");
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(y);
+    bp_graph_destroy(graph);
+}
+
+/* The formulas of docs/ops.md. */
+static void stepping_step(struct stepping *s)
+{
+    float(*v)[STEP] = s->values, rate = v[2][0];
+
+    for (int i = 0; i < STEP; i++) {
+        float *p = &v[0][i], g = s->in[i];
+        if (!s->is_adam) {
+            g += 0.5f * *p;
+            v[3][i] = 0.9f * v[3][i] + g;
+            *p -= rate * (g + 0.9f * v[3][i]);
+            continue;
+        }
+        g += 0.25f * *p;
+        v[3][i] = 0.9f * v[3][i] + 0.1f * g;
+        v[4][i] = 0.999f * v[4][i] + 0.001f * g * g;
+        *p -= rate * (v[3][i] / (1 - v[5][0])) / (sqrtf(v[4][i] / (1 - v[6][0])) + 1e-8f);
+    }
+    v[5][0] *= 0.9f;
+    v[6][0] *= 0.999f;
+}
+
+static int stepping_run(struct stepping *s)
+{
+    struct bp_tensor *y = NULL;
+    float want[STEP];
+    int good;
+
+    for (int i = 0; i < STEP; i++) want[i] = s->in[i] * s->values[0][i];
+    state_need(bp_program_run(s->program, stream, &s->x, 1, &y, 1), "run");
+    good = state_reads(y, want, STEP);
+    bp_tensor_destroy(y);
+    stepping_step(s);
+    return good;
+}
+
+static void stepping_tests(bool is_adam)
+{
+    struct stepping s = {.is_adam = is_adam};
+    const uint64_t states = is_adam ? 3 * STEP + 3 : 2 * STEP + 1; /* elements, with the rate */
+    struct bp_group_info group = {.size = sizeof group};
+    int good;
+
+    stepping_begin(&s);
+    state_need(bp_program_compile(s.program), "compile");
+    state_need(bp_program_group(s.program, 0, &group), "group");
+    state_check(group.compiled && group.nodes == 2,
+                is_adam ? "a step of adam is in the group" : "a step of momentum is in the group");
+    state_copied(0);
+    state_copied(1);
+    good = stepping_run(&s);
+    state_check(good && state_copied(0) == (STEP + states) * sizeof(float),
+                "the first run copies all states");
+    for (int i = 0; i < RUNS; i++) good = good && stepping_run(&s);
+    state_check(good && state_copied(0) == RUNS * STEP * sizeof(float), "later runs copy none");
+    state_check(state_copied(1) == (RUNS + 1) * STEP * sizeof(float), "no state goes to the host");
+    for (int k = 0; k < (is_adam ? 7 : 4); k++)
+        if (s.t[k]) good = good && state_reads(s.t[k], s.values[k], k != 2 && k < 5 ? STEP : 1);
+    state_check(good && state_copied(1) == (states - 1) * sizeof(float), "states are read once");
+    bp_program_destroy(s.program);
+    for (int k = 0; k < 7; k++) bp_tensor_destroy(s.t[k]);
+    bp_tensor_destroy(s.x);
+}
+
 /* ---- weights that are not frozen, and that nothing updates ---- */
 
 static void weights_tests(void)
@@ -319,6 +439,8 @@ int main(int argc, char **argv)
         return 1;
     }
     training_tests();
+    stepping_tests(false);
+    stepping_tests(true);
     weights_tests();
     cache_tests(NULL, 0);
     cache_tests((const int64_t[]){1}, 1);

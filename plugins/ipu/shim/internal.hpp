@@ -47,10 +47,12 @@ struct lowered {
         return i < node.n_in && node.in[i] != BP_IPU_NONE;
     }
     const poplar::Tensor &in(uint32_t i) const;
-    const bp_ipu_tensor &out() const
+    const bp_ipu_tensor &out(uint32_t i = 0) const
     {
-        return l.from.tensor[node.out];
+        return l.from.tensor[node.out[i]];
     }
+    /* Sets result i; the function of the operator returns result 0. */
+    void result(uint32_t i, const poplar::Tensor &y) const;
     std::vector<std::size_t> shape() const;
     int64_t number(uint32_t i) const
     {
@@ -90,6 +92,10 @@ poplar::Tensor select(lowering &l, const poplar::Tensor &condition, const poplar
 poplar::Tensor expanded(const poplar::Tensor &x, const std::vector<std::size_t> &shape);
 /* gelu by tanh: lower_activation.cc. */
 poplar::Tensor gelu_tanh(const lowered &n);
+
+/* Whether the results of an operator are variables of their own, never elements of an input, so that
+ * they may replace inputs: lower_update.cc. */
+bool is_update(uint32_t op);
 
 /* Writers of the operators: of the files that the comment names. */
 using lower_function = poplar::Tensor(const lowered &n);

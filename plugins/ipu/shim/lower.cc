@@ -24,6 +24,16 @@ const Tensor &lowered::in(uint32_t i) const
     return l.tensor[(std::size_t)node.in[i]];
 }
 
+void lowered::result(uint32_t i, const Tensor &y) const
+{
+    if (i >= node.n_out)
+        throw unsupported(std::string(node.name) + ": result " + std::to_string(i) + " is absent");
+    if (y.shape() != shape_of(out(i)) || y.elementType() != type_of(out(i).type))
+        throw unsupported(std::string(node.name) + ": result " + std::to_string(i) +
+                          " has another type");
+    l.tensor[(std::size_t)node.out[i]] = y;
+}
+
 std::vector<std::size_t> lowered::shape() const
 {
     return shape_of(out());
@@ -43,13 +53,13 @@ void lower_node(lowering &l, const bp_ipu_node &node)
 #include "ops.def"
     };
     lowered n = {l, node};
-    Tensor y;
 
     if (node.op >= BP_IPU_OPS) throw unsupported("an operator that this shim lacks");
-    y = writers[node.op](n);
-    if (y.shape() != n.shape() || y.elementType() != type_of(n.out().type))
-        throw std::runtime_error(std::string(node.name) + ": the result has another type");
-    l.tensor[(std::size_t)node.out] = y;
+    n.result(0, writers[node.op](n));
+    for (uint32_t i = 1; i < node.n_out; i++)
+        if (!l.tensor[(std::size_t)node.out[i]].valid())
+            throw unsupported(std::string(node.name) + ": the operator has no result " +
+                              std::to_string(i));
 }
 
 Tensor lower_fault(lowering &l)

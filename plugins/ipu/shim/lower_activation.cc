@@ -130,11 +130,12 @@ Tensor lower_mish(const lowered &n)
     return narrow(n, mul(n.l, x, one(n.l, unary::TANH, softplus(n.l, x))));
 }
 
+/* A factor of 1 without a bias multiplies too, because the result may replace an input. */
 Tensor lower_scale(const lowered &n)
 {
     Tensor x = wide(n.l, n.in(0));
 
-    if (n.real(0) != 1) x = two(n.l, binary::MULTIPLY, x, n.real(0));
+    if (n.real(0) != 1 || n.real(1) == 0) x = two(n.l, binary::MULTIPLY, x, n.real(0));
     if (n.real(1) != 0) x = two(n.l, binary::ADD, x, n.real(1));
     return narrow(n, x);
 }

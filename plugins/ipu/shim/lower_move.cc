@@ -54,6 +54,19 @@ Tensor lower_slice(const lowered &n)
     return y;
 }
 
+Tensor lower_split(const lowered &n)
+{
+    unsigned axis = (unsigned)n.number(0);
+    std::size_t begin = 0;
+
+    for (uint32_t i = 0; i < n.node.n_out; i++) {
+        std::size_t end = begin + (std::size_t)n.out(i).shape[axis];
+        n.result(i, n.in(0).slice(begin, end, axis));
+        begin = end;
+    }
+    return n.l.tensor[(std::size_t)n.node.out[0]];
+}
+
 Tensor lower_concat(const lowered &n)
 {
     std::vector<Tensor> parts;

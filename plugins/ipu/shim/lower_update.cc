@@ -12,13 +12,89 @@
 using poplar::Tensor;
 using binary = popops::expr::BinaryOpType;
 
+bool is_update(uint32_t op)
+{
+    return op == BP_IPU_OP_sgd || op == BP_IPU_OP_cache_write || op == BP_IPU_OP_momentum ||
+           op == BP_IPU_OP_adam || op == BP_IPU_OP_scale;
+}
+
+namespace {
+
+/* An input of one value, for arithmetic with tensors of a rank. */
+Tensor one_value(const lowered &n, uint32_t i, std::size_t rank)
+{
+    return wide(n.l, n.in(i)).reshape(std::vector<std::size_t>(rank, 1));
+}
+
+Tensor times(lowering &l, const Tensor &x, double factor)
+{
+    return mul(l, x, number_like(l, x, factor));
+}
+
+/* x a + y (1 - a), with 1 - a in f64, as the operators' rule says. */
+Tensor average(lowering &l, double a, const Tensor &x, const Tensor &y)
+{
+    return add(l, times(l, x, a), times(l, y, 1 - a));
+}
+
+/* 1 - beta to the number of the step. */
+Tensor correction(const lowered &n, uint32_t i, std::size_t rank)
+{
+    Tensor power = one_value(n, i, rank);
+
+    return sub(n.l, number_like(n.l, power, 1), power);
+}
+
+} // namespace
+
 /* Half types in f32, as the operator's rule says. */
 Tensor lower_sgd(const lowered &n)
 {
-    Tensor x = wide(n.l, n.in(0)), dx = wide(n.l, n.in(1)), rate = wide(n.l, n.in(2));
+    Tensor x = wide(n.l, n.in(0)), dx = wide(n.l, n.in(1));
 
-    rate = rate.reshape(std::vector<std::size_t>(x.rank(), 1));
-    return narrow(n, sub(n.l, x, mul(n.l, dx, rate)));
+    return narrow(n, sub(n.l, x, mul(n.l, dx, one_value(n, 2, x.rank()))));
+}
+
+Tensor lower_momentum(const lowered &n)
+{
+    lowering &l = n.l;
+    Tensor x = wide(l, n.in(0)), g = wide(l, n.in(1)), step;
+
+    if (n.real(1) != 0) g = add(l, g, times(l, x, n.real(1)));
+    step = add(l, times(l, n.in(3), n.real(0)), g);
+    n.result(1, step);
+    if (n.number(0)) step = add(l, g, times(l, step, n.real(0)));
+    return narrow(n, sub(l, x, mul(l, step, one_value(n, 2, x.rank()))));
+}
+
+/* With adamw the parameter shrinks by itself, and the gradient has no part of it. */
+Tensor lower_adam(const lowered &n)
+{
+    lowering &l = n.l;
+    Tensor x = wide(l, n.in(0)), g = wide(l, n.in(1)), rate = one_value(n, 2, x.rank());
+    Tensor moment1, moment2, square, root;
+    double decay = n.real(3);
+
+    if (decay != 0 && n.number(0))
+        x = mul(l, x, sub(l, number_like(l, rate, 1), times(l, rate, decay)));
+    else if (decay != 0) g = add(l, g, times(l, x, decay));
+    moment1 = average(l, n.real(0), n.in(3), g);
+    moment2 = average(l, n.real(1), n.in(4), mul(l, g, g));
+    n.result(1, moment1);
+    n.result(2, moment2);
+    n.result(3, times(l, n.in(5), n.real(0)));
+    n.result(4, times(l, n.in(6), n.real(1)));
+    square = moment2;
+    if (n.has(7)) {
+        Tensor stays = popops::map(l.graph, binary::LESS_THAN_EQUAL, moment2, n.in(7), l.program);
+        square = select(l, stays, n.in(7), moment2);
+        n.result(5, square);
+    }
+    square = div(l, square, correction(n, 6, x.rank()));
+    root = popops::map(l.graph, popops::expr::UnaryOpType::SQRT, square, l.program);
+    root = add(l, root, number_like(l, root, n.real(2)));
+    moment1 = div(l, div(l, moment1, correction(n, 5, x.rank())), root);
+    return narrow(n, sub(l, x, mul(l, moment1, rate)));
 }
 
 namespace {

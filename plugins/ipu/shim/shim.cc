@@ -132,17 +132,15 @@ std::size_t tensor_count(const bp_ipu_tensor &t)
     return n;
 }
 
-/* Whether a tensor may be the new value of an input: operators that compute it write a variable of
- * their own, and others may name elements of the input itself. */
-bool is_update(const bp_ipu_graph &graph, int32_t in, int32_t after)
+/* Whether a tensor may be the new value of an input. */
+bool is_new_value(const bp_ipu_graph &graph, int32_t in, int32_t after)
 {
     const bp_ipu_tensor &a = graph.tensor[in], &b = graph.tensor[after];
     bool computes = false;
 
     for (uint32_t i = 0; i < graph.n_node; i++)
-        if (graph.node[i].out == after)
-            computes = graph.node[i].op == BP_IPU_OP_sgd ||
-                       graph.node[i].op == BP_IPU_OP_cache_write;
+        for (uint32_t k = 0; k < graph.node[i].n_out; k++)
+            if (graph.node[i].out[k] == after) computes = is_update(graph.node[i].op);
     return computes && a.kind == BP_IPU_KEPT && a.type == b.type && shape_of(a) == shape_of(b);
 }
 
@@ -157,7 +155,9 @@ void check_graph(const bp_ipu_graph &graph)
         good = graph.tensor[i].type < BP_IPU_TYPES && graph.tensor[i].rank <= BP_IPU_RANK &&
                (graph.tensor[i].kind != BP_IPU_WEIGHT || graph.tensor[i].data);
     for (uint32_t i = 0; good && i < graph.n_node; i++) {
-        good = is_tensor(graph.node[i].out);
+        good = graph.node[i].n_out > 0;
+        for (uint32_t k = 0; good && k < graph.node[i].n_out; k++)
+            good = is_tensor(graph.node[i].out[k]);
         for (uint32_t k = 0; good && k < graph.node[i].n_in; k++)
             good = graph.node[i].in[k] == BP_IPU_NONE || is_tensor(graph.node[i].in[k]);
     }
@@ -165,7 +165,7 @@ void check_graph(const bp_ipu_graph &graph)
     for (uint32_t i = 0; good && i < graph.n_out; i++) good = is_tensor(graph.out[i]);
     for (uint32_t i = 0; good && graph.after && i < graph.n_in; i++)
         good = graph.after[i] == BP_IPU_NONE ||
-               (is_tensor(graph.after[i]) && is_update(graph, graph.in[i], graph.after[i]));
+               (is_tensor(graph.after[i]) && is_new_value(graph, graph.in[i], graph.after[i]));
     if (!good) throw unsupported("the graph contradicts itself");
 }
 

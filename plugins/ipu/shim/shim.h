@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* The number changes whenever a struct, a list or the meaning of a function changes. */
-#define BP_IPU_SHIM_VERSION 2
+#define BP_IPU_SHIM_VERSION 3
 
 enum bp_ipu_code {
     BP_IPU_OK = 0,
@@ -81,9 +81,9 @@ enum bp_ipu_op {
 
 struct bp_ipu_node {
     uint32_t op; /* enum bp_ipu_op */
-    uint32_t n_in, n_number;
-    int32_t out;                    /* number of the tensor that it makes */
-    const int32_t *in;              /* numbers of tensors; BP_IPU_NONE: absent */
+    uint32_t n_in, n_out, n_number;
+    const int32_t *in;  /* numbers of tensors; BP_IPU_NONE: absent */
+    const int32_t *out; /* numbers of the tensors that it makes: one, or as ops.def says */
     int64_t number[BP_IPU_NUMBERS]; /* as ops.def says */
     double real[BP_IPU_REALS];
     const char *name; /* for messages and profiles */
