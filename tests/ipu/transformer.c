@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transformer.c: runs the layers of a sentence encoder (those of MiniLM), and steps of a decoder
- * with caches of keys and values, on the ipu and on the cpu: results must agree, and the nodes must
- * be in groups of the engine. Prints TAP. */
+/* transformer.c: runs the layers of a sentence encoder (as large as MiniLM's), and steps of a
+ * decoder with caches of keys and values, on the ipu and on the cpu: results must agree, and the
+ * nodes must be in groups of the engine. Prints TAP. */
 #include <backplane/backplane.h>
 #include <backplane/ops.h>
 #include <math.h>
@@ -10,19 +10,22 @@
 #include <string.h>
 
 enum {
-    LAYERS = 2,
-    WORDS = 50,
-    WIDTH = 32,
-    HEADS = 4,
-    DEPTH = WIDTH / HEADS,
-    INNER = 64,
     LENGTH = 7, /* of a sentence */
     BATCH = 2,
     PLACES = 8, /* of a cache */
-    OBJECTS = 300
+    RESULTS = 1024,
+    OBJECTS = 400
 };
+
+struct net_sizes {
+    int64_t layers, words, width, heads, depth, inner;
+};
+/* MiniLM has 30,522 words, and random weights; the rows of other words would only be copied. */
+static const struct net_sizes minilm = {6, 2000, 384, 12, 32, 1536};
+static const struct net_sizes small = {2, 50, 32, 4, 8, 64};
 static struct bp_core *core;
 static struct bp_tensor *object[OBJECTS]; /* to be destroyed */
+static struct net_sizes size;
 static int objects, number, failures;
 static const int64_t net_axes[] = {0, 2, 1, 3};
 
@@ -55,9 +58,9 @@ static struct bp_tensor *net_hold(struct bp_tensor *t)
     return t;
 }
 
-/* A frozen tensor of numbers from base - size to base + size; size 0: zeros that are not frozen,
- * for a cache. */
-static struct bp_tensor *net_numbers(uint32_t rank, const int64_t *shape, float size, float base)
+/* A frozen tensor of numbers from base - spread to base + spread; spread 0: zeros that are not
+ * frozen, for a cache. */
+static struct bp_tensor *net_numbers(uint32_t rank, const int64_t *shape, float spread, float base)
 {
     struct bp_tensor *t = NULL;
     size_t count = 1;
@@ -66,20 +69,20 @@ static struct bp_tensor *net_numbers(uint32_t rank, const int64_t *shape, float 
     for (uint32_t i = 0; i < rank; i++) count *= (size_t)shape[i];
     values = calloc(count, sizeof *values);
     if (!values) net_need(BP_ERR_MEMORY, "numbers");
-    for (size_t i = 0; i < count && size > 0; i++) {
+    for (size_t i = 0; i < count && spread > 0; i++) {
         net.seed = net.seed * 1664525u + 1013904223u;
-        values[i] = base + size * ((float)(net.seed >> 8) / 8388608 - 1);
+        values[i] = base + spread * ((float)(net.seed >> 8) / 8388608 - 1);
     }
     net_need(bp_tensor_create(net.device, BP_F32, rank, shape, &t), "tensor");
     net_need(bp_tensor_write(net.stream, t, values, count * sizeof *values), "write");
-    if (size > 0) net_need(bp_tensor_freeze(t), "freeze");
+    if (spread > 0) net_need(bp_tensor_freeze(t), "freeze");
     free(values);
     return net_hold(t);
 }
 
-static struct bp_tensor *net_vector(int64_t n, float size, float base)
+static struct bp_tensor *net_vector(int64_t n, float spread, float base)
 {
-    return net_numbers(1, &n, size, base);
+    return net_numbers(1, &n, spread, base);
 }
 
 static struct bp_tensor *net_input(const char *name, uint32_t dtype, uint32_t rank,
@@ -119,12 +122,12 @@ static struct bp_tensor *net_dense(struct bp_tensor *x, int64_t in, int64_t out,
 
 static struct bp_tensor *net_norm(struct bp_tensor *x, int has_mean)
 {
-    struct bp_tensor *scale = net_vector(WIDTH, 0.2f, 1), *y = NULL;
+    struct bp_tensor *scale = net_vector(size.width, 0.2f, 1), *y = NULL;
 
     if (has_mean)
-        net_need(
-            bp_op_layer_norm(net.scope, x, scale, net_vector(WIDTH, 0.1f, 0), NULL, &y, NULL, NULL),
-            "layer_norm");
+        net_need(bp_op_layer_norm(net.scope, x, scale, net_vector(size.width, 0.1f, 0), NULL, &y,
+                                  NULL, NULL),
+                 "layer_norm");
     else net_need(bp_op_rms_norm(net.scope, x, scale, NULL, &y, NULL), "rms_norm");
     return net_hold(y);
 }
@@ -150,17 +153,17 @@ static struct bp_tensor *net_turn(struct bp_tensor *x)
 /* batch, length, width -> batch, heads, length, depth */
 static struct bp_tensor *net_heads(struct bp_tensor *x, int64_t batch, int64_t length)
 {
-    return net_turn(net_shape(x, 4, (const int64_t[]){batch, length, HEADS, DEPTH}));
+    return net_turn(net_shape(x, 4, (const int64_t[]){batch, length, size.heads, size.depth}));
 }
 
 static struct bp_tensor *net_attend(struct bp_tensor *q, struct bp_tensor *k, struct bp_tensor *v,
                                     struct bp_tensor *mask, int64_t batch, int64_t length)
 {
-    const int64_t flat[] = {batch, length, WIDTH};
+    const int64_t flat[] = {batch, length, size.width};
     struct bp_tensor *scores = NULL, *p = NULL;
     struct bp_scale_attrs scale = bp_scale_defaults();
 
-    scale.factor = 1 / sqrt(DEPTH);
+    scale.factor = 1 / sqrt((double)size.depth);
     net_need(bp_op_scale(net.scope, net_matmul(q, k, 1), &scale, &scores), "scale");
     net_hold(scores);
     net_need(bp_op_softmax(net.scope, net_add(scores, mask), NULL, &p), "softmax");
@@ -171,7 +174,8 @@ static struct bp_tensor *net_embed(struct bp_tensor *ids)
 {
     struct bp_tensor *y = NULL;
 
-    net_need(bp_op_embedding(net.scope, net_numbers(2, (const int64_t[]){WORDS, WIDTH}, 1, 0), ids,
+    net_need(bp_op_embedding(net.scope,
+                             net_numbers(2, (const int64_t[]){size.words, size.width}, 1, 0), ids,
                              NULL, &y),
              "embedding");
     return net_hold(y);
@@ -185,15 +189,16 @@ static void encoder_record(void)
     struct bp_tensor *x = net_embed(net_input("ids", BP_I64, 2, ids)), *y = NULL;
     struct bp_tensor *mask = net_input("mask", BP_F32, 4, mask_shape);
 
-    x = net_norm(net_add(x, net_numbers(2, (const int64_t[]){LENGTH, WIDTH}, 1, 0)), 1);
-    for (int layer = 0; layer < LAYERS; layer++) {
-        struct bp_tensor *q = net_heads(net_dense(x, WIDTH, WIDTH, 1), BATCH, LENGTH);
-        struct bp_tensor *k = net_heads(net_dense(x, WIDTH, WIDTH, 1), BATCH, LENGTH);
-        struct bp_tensor *v = net_heads(net_dense(x, WIDTH, WIDTH, 1), BATCH, LENGTH);
+    x = net_norm(net_add(x, net_numbers(2, (const int64_t[]){LENGTH, size.width}, 1, 0)), 1);
+    for (int64_t layer = 0; layer < size.layers; layer++) {
+        struct bp_tensor *q = net_heads(net_dense(x, size.width, size.width, 1), BATCH, LENGTH);
+        struct bp_tensor *k = net_heads(net_dense(x, size.width, size.width, 1), BATCH, LENGTH);
+        struct bp_tensor *v = net_heads(net_dense(x, size.width, size.width, 1), BATCH, LENGTH);
         struct bp_tensor *a = net_attend(q, k, v, mask, BATCH, LENGTH), *inner = NULL;
-        x = net_norm(net_add(x, net_dense(a, WIDTH, WIDTH, 1)), 1);
-        net_need(bp_op_gelu(net.scope, net_dense(x, WIDTH, INNER, 1), NULL, &inner), "gelu");
-        x = net_norm(net_add(x, net_dense(net_hold(inner), INNER, WIDTH, 1)), 1);
+        x = net_norm(net_add(x, net_dense(a, size.width, size.width, 1)), 1);
+        net_need(bp_op_gelu(net.scope, net_dense(x, size.width, size.inner, 1), NULL, &inner),
+                 "gelu");
+        x = net_norm(net_add(x, net_dense(net_hold(inner), size.inner, size.width, 1)), 1);
     }
     over.axes = (struct bp_dims){axes, 1};
     net_need(bp_op_mean(net.scope, x, &over, &y), "mean");
@@ -202,7 +207,7 @@ static void encoder_record(void)
 
 static struct bp_tensor *net_cache(struct bp_tensor *update, struct bp_tensor *at)
 {
-    const int64_t shape[] = {1, HEADS, PLACES, DEPTH};
+    const int64_t shape[] = {1, size.heads, PLACES, size.depth};
     struct bp_tensor *cache = net_numbers(4, shape, 0, 0), *y = NULL;
     struct bp_cache_write_attrs attrs = bp_cache_write_defaults();
 
@@ -219,31 +224,35 @@ static void decoder_record(void)
     struct bp_tensor *at = net_input("at", BP_I64, 0, NULL);
     struct bp_tensor *mask = net_input("mask", BP_F32, 4, mask_shape);
 
-    for (int layer = 0; layer < LAYERS; layer++) {
+    for (int64_t layer = 0; layer < size.layers; layer++) {
         struct bp_tensor *h = net_norm(x, 0), *gate = NULL, *inner = NULL;
-        struct bp_tensor *q = net_heads(net_dense(h, WIDTH, WIDTH, 0), 1, 1);
-        struct bp_tensor *k = net_cache(net_heads(net_dense(h, WIDTH, WIDTH, 0), 1, 1), at);
-        struct bp_tensor *v = net_cache(net_heads(net_dense(h, WIDTH, WIDTH, 0), 1, 1), at);
+        struct bp_tensor *q = net_heads(net_dense(h, size.width, size.width, 0), 1, 1);
+        struct bp_tensor *k = net_cache(net_heads(net_dense(h, size.width, size.width, 0), 1, 1),
+                                        at);
+        struct bp_tensor *v = net_cache(net_heads(net_dense(h, size.width, size.width, 0), 1, 1),
+                                        at);
         struct bp_tensor *a = net_attend(q, k, v, mask, 1, 1);
-        x = net_add(x, net_dense(a, WIDTH, WIDTH, 0));
+        x = net_add(x, net_dense(a, size.width, size.width, 0));
         h = net_norm(x, 0);
-        net_need(bp_op_silu(net.scope, net_dense(h, WIDTH, INNER, 0), &gate), "silu");
-        net_need(bp_op_mul(net.scope, net_hold(gate), net_dense(h, WIDTH, INNER, 0), &inner),
-                 "mul");
-        x = net_add(x, net_dense(net_hold(inner), INNER, WIDTH, 0));
+        net_need(bp_op_silu(net.scope, net_dense(h, size.width, size.inner, 0), &gate), "silu");
+        net_need(
+            bp_op_mul(net.scope, net_hold(gate), net_dense(h, size.width, size.inner, 0), &inner),
+            "mul");
+        x = net_add(x, net_dense(net_hold(inner), size.inner, size.width, 0));
     }
-    net_need(bp_graph_output(net.graph, net_dense(net_norm(x, 0), WIDTH, WORDS, 0), "y"), "output");
+    net_need(bp_graph_output(net.graph, net_dense(net_norm(x, 0), size.width, size.words, 0), "y"),
+             "output");
 }
 
 /* ---- runs ---- */
 
 static struct bp_tensor *run_tensor(uint32_t dtype, uint32_t rank, const int64_t *shape,
-                                    const void *values, size_t size)
+                                    const void *values, size_t bytes)
 {
     struct bp_tensor *t = NULL;
 
     net_need(bp_tensor_create(net.device, dtype, rank, shape, &t), "tensor");
-    net_need(bp_tensor_write(net.stream, t, values, size), "write");
+    net_need(bp_tensor_write(net.stream, t, values, bytes), "write");
     return t;
 }
 
@@ -253,7 +262,7 @@ static void run_and_read(struct bp_program *program, struct bp_tensor **in, size
     struct bp_tensor *y = NULL;
 
     net_need(bp_program_run(program, net.stream, in, n_in, &y, 1), "run");
-    net_need(bp_tensor_read(net.stream, y, to, n * sizeof *to), "read");
+    net_need(bp_tensor_read(net.stream, y, to, (size_t)n * sizeof *to), "read");
     bp_tensor_destroy(y);
     for (size_t i = 0; i < n_in; i++) bp_tensor_destroy(in[i]);
 }
@@ -264,26 +273,26 @@ static void encoder_run(struct bp_program *program, float *to)
     float mask[BATCH * LENGTH] = {0};
     struct bp_tensor *in[2];
 
-    for (int i = 0; i < BATCH * LENGTH; i++) ids[i] = i * 17 % WORDS;
+    for (int i = 0; i < BATCH * LENGTH; i++) ids[i] = i * 17 % size.words;
     mask[2 * LENGTH - 1] = mask[2 * LENGTH - 2] = -1e9f;
     in[0] = run_tensor(BP_I64, 2, (const int64_t[]){BATCH, LENGTH}, ids, sizeof ids);
     in[1] = run_tensor(BP_F32, 4, (const int64_t[]){BATCH, 1, 1, LENGTH}, mask, sizeof mask);
-    run_and_read(program, in, 2, to, BATCH * WIDTH);
+    run_and_read(program, in, 2, to, BATCH * size.width);
 }
 
 static void decoder_run(struct bp_program *program, float *to)
 {
     int64_t id = 3;
 
-    for (int64_t at = 0; at < PLACES; at++, to += WORDS) {
+    for (int64_t at = 0; at < PLACES; at++, to += size.words) {
         float mask[PLACES];
         struct bp_tensor *in[3];
         for (int i = 0; i < PLACES; i++) mask[i] = i > at ? -1e9f : 0;
         in[0] = run_tensor(BP_I64, 2, (const int64_t[]){1, 1}, &id, sizeof id);
         in[1] = run_tensor(BP_I64, 0, NULL, &at, sizeof at);
         in[2] = run_tensor(BP_F32, 4, (const int64_t[]){1, 1, 1, PLACES}, mask, sizeof mask);
-        run_and_read(program, in, 3, to, WORDS);
-        for (int i = 0; i < WORDS; i++)
+        run_and_read(program, in, 3, to, size.words);
+        for (int i = 0; i < size.words; i++)
             if (to[i] > to[id]) id = i; /* the next word */
     }
 }
@@ -330,7 +339,7 @@ static double net_make(const char *device, void (*record)(void),
 static void net_test(const char *name, void (*record)(void),
                      void (*run)(struct bp_program *program, float *to), int n)
 {
-    static float got[PLACES * WORDS], want[PLACES * WORDS];
+    static float got[RESULTS], want[RESULTS];
     char text[100];
     int good = 1;
 
@@ -348,8 +357,10 @@ static void net_test(const char *name, void (*record)(void),
 int main(void)
 {
     net_need(bp_core_create(NULL, &core), "core");
-    net_test("a sentence encoder", encoder_record, encoder_run, BATCH * WIDTH);
-    net_test("a decoder with caches", decoder_record, decoder_run, PLACES * WORDS);
+    size = minilm;
+    net_test("MiniLM's encoder", encoder_record, encoder_run, (int)(BATCH * size.width));
+    size = small;
+    net_test("a decoder with caches", decoder_record, decoder_run, (int)(PLACES * size.words));
     bp_core_destroy(core);
     printf("1..%d\n", number);
     return failures > 0;
