@@ -218,6 +218,9 @@ enum bp_status gpu_library_open(struct gpu *gpu);
  * an error message with the function's symbol. device: NULL if the call concerns no device. */
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code);
+/* The same for a function of the target alone, which does what `call` does. */
+enum bp_status gpu_check_named(const struct gpu *gpu, const struct gpu_device *device,
+                               enum gpu_call call, const char *function, int code);
 /* The same for calls that cannot return an error: logs the reason, except for GPU_SHUT_DOWN. */
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
 

@@ -7,14 +7,20 @@
 /* The number of a function is its index in struct gpu_calls. */
 _Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "functions alone");
 
-static const enum { NEEDED, OF_CAPTURES, OPTIONAL } use[GPU_CALLS] = {
+static const enum {
+    NEEDED,
+    OF_CAPTURES,
+    OPTIONAL
+} use[GPU_CALLS] = {
 #define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = NEEDED,
 #define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = OF_CAPTURES,
 #define CALL_OPTIONAL(result, name, cuda, hip, parameters) [GPU_CALL_##name] = OPTIONAL,
 #include "calls.def"
 };
 
-enum { OWN_CALLS = 32 }; /* the most further functions of a target */
+enum {
+    OWN_CALLS = 32
+}; /* the most further functions of a target */
 
 /* Lists the functions to look up, and those of the target that replace some of them. Returns their
  * number. */
@@ -49,8 +55,7 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     static const enum kit_place usual[] = {KIT_LOADER, KIT_FOLDERS, KIT_PLACES},
                                 shared[] = {KIT_PATH, KIT_FOLDERS, KIT_PLACES};
     const struct kit_wanted wanted = {GPU_NAME, "DRIVER", gpu_target.libraries,
-                                      gpu_target.driver_folders,
-                                      gpu_target.own ? shared : usual};
+                                      gpu_target.driver_folders, gpu_target.own ? shared : usual};
     void *function[GPU_CALLS + OWN_CALLS] = {NULL};
     struct kit_symbol symbol[GPU_CALLS + OWN_CALLS];
     struct kit_library driver = KIT_LIBRARY(symbol, function, ": a newer driver is needed");
@@ -68,7 +73,9 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     return BP_OK;
 }
 
-enum { ADVICE_SIZE = 320 };
+enum {
+    ADVICE_SIZE = 320
+};
 
 static const struct kit_error known[] = {
 #define ERROR(code, cuda, hip, status, text) {code, status, text},
@@ -131,8 +138,8 @@ static void put_advice(char out[ADVICE_SIZE], const struct gpu *gpu, const struc
 struct kit_call gpu_call_made(const struct gpu *gpu, const struct gpu_device *device,
                               const char *function, int code)
 {
-    struct kit_call call = {gpu->host, GPU_NAME, device ? (int64_t)device->index : -1, function,
-                            code, NULL};
+    struct kit_call call = {gpu->host, GPU_NAME, device ? (int64_t)device->index : -1,
+                            function,  code,     NULL};
 
     kit_call_trace(&call);
     return call;
@@ -141,12 +148,18 @@ struct kit_call gpu_call_made(const struct gpu *gpu, const struct gpu_device *de
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code)
 {
+    return gpu_check_named(gpu, device, call, gpu_target.symbol[call], code);
+}
+
+enum bp_status gpu_check_named(const struct gpu *gpu, const struct gpu_device *device,
+                               enum gpu_call call, const char *function, int code)
+{
     struct kit_call made;
     char advice[ADVICE_SIZE];
     struct kit_error error;
 
     if (__builtin_expect(code == GPU_SUCCESS && !kit_is_traced(), 1)) return BP_OK;
-    made = gpu_call_made(gpu, device, gpu_target.symbol[call], code);
+    made = gpu_call_made(gpu, device, function, code);
     if (code == GPU_SUCCESS) return BP_OK;
     error = kit_error_find(&errors, gpu, code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;

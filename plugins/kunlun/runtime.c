@@ -147,11 +147,11 @@ bool kunlun_has_fill(void)
     return cuda.call.cudaMemsetAsync != NULL;
 }
 
-/* The message of a failure names copies within the device. */
 enum bp_status kunlun_fill_zero(struct gpu_stream *stream, void *memory, uint64_t size)
 {
-    return gpu_check(stream->device->gpu, stream->device, GPU_CALL_copy_within,
-                     cuda.call.cudaMemsetAsync(memory, 0, size, stream->raw));
+    return gpu_check_named(stream->device->gpu, stream->device, GPU_CALL_copy_within,
+                           "cudaMemsetAsync",
+                           cuda.call.cudaMemsetAsync(memory, 0, size, stream->raw));
 }
 
 /* NVIDIA's runtime has the same file name and the same functions. Beside XRE's lies its own

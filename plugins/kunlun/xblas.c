@@ -92,7 +92,9 @@ struct gpu_vendor gpu_xblas = {
     .set_up = xblas_set_up,
 };
 
-enum { COPIES = 4096 }; /* the most copies by which a bias is added */
+enum {
+    COPIES = 4096
+}; /* the most copies by which a bias is added */
 
 /* How the result is filled before the product is added to it. */
 enum begin {
@@ -124,8 +126,7 @@ static bool begin_init(struct plan *plan, const struct bp_view *bias, const stru
 {
     plan->columns = bias->count;
     plan->rows = y->count / bias->count;
-    plan->begin = xblas_is_contiguous(y) && xblas_is_contiguous(bias) ? BEGIN_ROWS
-                                                                      : BEGIN_ELEMENTS;
+    plan->begin = xblas_is_contiguous(y) && xblas_is_contiguous(bias) ? BEGIN_ROWS : BEGIN_ELEMENTS;
     return plan->begin == BEGIN_ROWS || y->count <= COPIES;
 }
 
@@ -183,6 +184,12 @@ static void *xblas_at(const struct gpu_gemm *g, void *const at[GEMM_OPERANDS], i
     return (char *)at[operand] + (uint64_t)(i * g->step[operand]) * gpu_gemm_size(g->dtype);
 }
 
+/* Whether one call computes all products of a batch. */
+static bool xblas_has_batches(const struct gpu_gemm *g)
+{
+    return g->batch > 1 && xblas.call.cublasGemmStridedBatchedEx;
+}
+
 /* One call of the library: a batch, or product `i` of it if the library has no batches. */
 static int xblas_multiply(void *handle, const struct gpu_gemm *g, void *const at[GEMM_OPERANDS],
                           int64_t i)
@@ -195,7 +202,7 @@ static int xblas_multiply(void *handle, const struct gpu_gemm *g, void *const at
     int between[GEMM_OPERANDS];
 
     for (int o = 0; o < GEMM_OPERANDS; o++) between[o] = (int)g->between[o];
-    if (g->batch == 1 || !xblas.call.cublasGemmStridedBatchedEx)
+    if (!xblas_has_batches(g))
         return xblas.call.cublasGemmEx(handle, trans[0], trans[1], (int)g->m, (int)g->n, (int)g->k,
                                        &alpha, xblas_at(g, at, GEMM_FIRST, i), type,
                                        between[GEMM_FIRST], xblas_at(g, at, GEMM_SECOND, i), type,
@@ -261,7 +268,8 @@ static enum bp_status xblas_run_all(const struct bp_launch *launch)
     const struct plan *plan = launch->plan;
     const struct gpu_gemm *gemm = &plan->gemm;
     struct gpu_stream *stream = launch->stream;
-    const int64_t batch = xblas.call.cublasGemmStridedBatchedEx ? 1 : gemm->batch;
+    const bool batches = xblas_has_batches(gemm);
+    const char *function = batches ? "cublasGemmStridedBatchedEx" : "cublasGemmEx";
     void *handle, *at[GEMM_OPERANDS];
 
     TRY(xblas_begin(plan, launch));
@@ -269,8 +277,8 @@ static enum bp_status xblas_run_all(const struct bp_launch *launch)
     TRY(gpu_vendor_handle(stream, &gpu_xblas, &handle));
     for (int64_t call = 0; call < gemm->calls; call++) {
         gpu_gemm_place(gemm, launch, call, at);
-        for (int64_t i = 0; i < batch; i++)
-            TRY(gpu_vendor_check(stream->device, &gpu_xblas, "cublasGemmEx",
+        for (int64_t i = 0; i < (batches ? 1 : gemm->batch); i++)
+            TRY(gpu_vendor_check(stream->device, &gpu_xblas, function,
                                  xblas_multiply(handle, gemm, at, i)));
     }
     return BP_OK;
