@@ -33,7 +33,10 @@ XRE_API int EITHER(cublasCreate)(void **out);
 int EITHER(cublasCreate)(void **out)
 {
     struct handle *made;
+    int code = xre_enter(__func__);
 
+    if (code) return code;
+    if (!out) return INVALID_VALUE;
     if (xre_use()) return NOT_INITIALISED;
     made = malloc(sizeof *made);
     if (!made) return NO_MEMORY;
@@ -46,7 +49,9 @@ XRE_API int EITHER(cublasDestroy)(void *p);
 int EITHER(cublasDestroy)(void *p)
 {
     struct handle *handle = p;
+    int code = xre_enter(__func__);
 
+    if (code) return code;
     if (!handle || handle->magic != MAGIC) return NOT_INITIALISED;
     handle->magic = 0;
     free(handle);
@@ -57,7 +62,9 @@ XRE_API int EITHER(cublasSetStream)(void *p, void *stream);
 int EITHER(cublasSetStream)(void *p, void *stream)
 {
     struct handle *handle = p;
+    int code = xre_enter(__func__);
 
+    if (code) return code;
     if (!handle || handle->magic != MAGIC) return NOT_INITIALISED;
     handle->stream = stream;
     return 0;
@@ -78,12 +85,13 @@ static bool blas_is_good(const struct sim_gemm *g)
 }
 
 /* Submits products whose result is their summand too. */
-static int blas_multiply(struct handle *handle, const int trans[2], const int type[3],
-                         int compute_type, int algorithm, struct sim_gemm *g, const float *alpha,
-                         const float *beta)
+static int blas_multiply(const char *function, struct handle *handle, const int trans[2],
+                         const int type[3], int compute_type, int algorithm, struct sim_gemm *g,
+                         const float *alpha, const float *beta)
 {
-    int code;
+    int code = xre_enter(function);
 
+    if (code) return code;
     if (!handle || handle->magic != MAGIC) return NOT_INITIALISED;
     if (xre_use()) return FAILED;
     g->type = blas_type_of(type[0]);
@@ -122,8 +130,8 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
                          .at = {a, b, c},
                          .between = {between_a, between_b, between_c}};
 
-    return blas_multiply(handle, (int[]){trans_a, trans_b}, (int[]){type_a, type_b, type_c},
-                         compute_type, algorithm, &g, alpha, beta);
+    return blas_multiply(__func__, handle, (int[]){trans_a, trans_b},
+                         (int[]){type_a, type_b, type_c}, compute_type, algorithm, &g, alpha, beta);
 }
 
 #ifndef XRE_FEW
@@ -148,7 +156,7 @@ int cublasGemmStridedBatchedEx(void *handle, int trans_a, int trans_b, int m, in
                          .between = {between_a, between_b, between_c},
                          .step = {step_a, step_b, step_c}};
 
-    return blas_multiply(handle, (int[]){trans_a, trans_b}, (int[]){type_a, type_b, type_c},
-                         compute_type, algorithm, &g, alpha, beta);
+    return blas_multiply(__func__, handle, (int[]){trans_a, trans_b},
+                         (int[]){type_a, type_b, type_c}, compute_type, algorithm, &g, alpha, beta);
 }
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cudart.c: implements the functions of CUDA's runtime on the simulator; see xre.h. */
+#include "base.h"
 #include "simulator/sim.h"
 #include "xre.h"
 #include <string.h>
@@ -53,10 +54,40 @@ int xre_use(void)
     return code ? code : sim_context_set(context);
 }
 
+int xre_enter(const char *function)
+{
+    return base_leave(base_enter(function));
+}
+
+/* Begins a call of a function that needs no device, and stores its result at `out`. */
+static int xre_begin_call(const char *function, const void *out)
+{
+    int code = xre_enter(function);
+
+    if (!code && !out) code = SIM_INVALID_VALUE;
+    return code ? code : xre_begin();
+}
+
+/* Begins a call of a function of the thread's device; the second function stores its result at
+ * `out`. */
+static int xre_call(const char *function)
+{
+    int code = xre_enter(function);
+
+    return code ? code : xre_use();
+}
+
+static int xre_call_for(const char *function, const void *out)
+{
+    int code = xre_call(function);
+
+    return code || out ? code : SIM_INVALID_VALUE;
+}
+
 XRE_API int cudaGetDeviceCount(int *out);
 int cudaGetDeviceCount(int *out)
 {
-    int code = xre_begin();
+    int code = xre_begin_call(__func__, out);
 
     return code ? code : sim_device_count(out);
 }
@@ -64,7 +95,7 @@ int cudaGetDeviceCount(int *out)
 XRE_API int cudaSetDevice(int device);
 int cudaSetDevice(int device)
 {
-    int code = xre_begin();
+    int code = xre_begin_call(__func__, &device);
 
     if (code) return code;
     if (device < 0 || device >= sim.n_device) return SIM_INVALID_DEVICE;
@@ -75,8 +106,10 @@ int cudaSetDevice(int device)
 XRE_API int cudaGetDevice(int *out);
 int cudaGetDevice(int *out)
 {
-    *out = xre_device;
-    return xre_begin();
+    int code = xre_begin_call(__func__, out);
+
+    if (!code) *out = xre_device;
+    return code;
 }
 
 XRE_API const char *cudaGetErrorString(int code);
@@ -90,7 +123,7 @@ const char *cudaGetErrorString(int code)
 XRE_API int cudaDeviceSynchronize(void);
 int cudaDeviceSynchronize(void)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_context_synchronize();
 }
@@ -98,7 +131,7 @@ int cudaDeviceSynchronize(void)
 XRE_API int cudaMemGetInfo(size_t *out_free, size_t *out_total);
 int cudaMemGetInfo(size_t *out_free, size_t *out_total)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out_total);
 
     return code ? code : sim_memory_info(out_free, out_total);
 }
@@ -106,7 +139,7 @@ int cudaMemGetInfo(size_t *out_free, size_t *out_total)
 XRE_API int cudaMalloc(void **out, size_t size);
 int cudaMalloc(void **out, size_t size)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_memory_allocate(out, size);
 }
@@ -114,7 +147,7 @@ int cudaMalloc(void **out, size_t size)
 XRE_API int cudaFree(void *memory);
 int cudaFree(void *memory)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_memory_free(memory);
 }
@@ -122,7 +155,7 @@ int cudaFree(void *memory)
 XRE_API int cudaFreeHost(void *memory);
 int cudaFreeHost(void *memory)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_pinned_free(memory);
 }
@@ -130,7 +163,7 @@ int cudaFreeHost(void *memory)
 XRE_API int cudaStreamCreateWithFlags(void **out, unsigned flags);
 int cudaStreamCreateWithFlags(void **out, unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_stream_create(out, flags);
 }
@@ -138,7 +171,7 @@ int cudaStreamCreateWithFlags(void **out, unsigned flags)
 XRE_API int cudaStreamDestroy(void *stream);
 int cudaStreamDestroy(void *stream)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_stream_destroy(stream);
 }
@@ -146,7 +179,7 @@ int cudaStreamDestroy(void *stream)
 XRE_API int cudaStreamSynchronize(void *stream);
 int cudaStreamSynchronize(void *stream)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_stream_synchronize(stream);
 }
@@ -154,7 +187,7 @@ int cudaStreamSynchronize(void *stream)
 XRE_API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags);
 int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_stream_wait(stream, event, flags);
 }
@@ -162,7 +195,7 @@ int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
 XRE_API int cudaEventCreateWithFlags(void **out, unsigned flags);
 int cudaEventCreateWithFlags(void **out, unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_event_create(out, flags);
 }
@@ -170,7 +203,7 @@ int cudaEventCreateWithFlags(void **out, unsigned flags)
 XRE_API int cudaEventDestroy(void *event);
 int cudaEventDestroy(void *event)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_event_destroy(event);
 }
@@ -178,7 +211,7 @@ int cudaEventDestroy(void *event)
 XRE_API int cudaEventRecord(void *event, void *stream);
 int cudaEventRecord(void *event, void *stream)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_event_record(event, stream);
 }
@@ -186,7 +219,7 @@ int cudaEventRecord(void *event, void *stream)
 XRE_API int cudaEventQuery(void *event);
 int cudaEventQuery(void *event)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_event_query(event);
 }
@@ -194,7 +227,7 @@ int cudaEventQuery(void *event)
 XRE_API int cudaEventSynchronize(void *event);
 int cudaEventSynchronize(void *event)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_event_synchronize(event);
 }
@@ -202,7 +235,7 @@ int cudaEventSynchronize(void *event)
 XRE_API int cudaMallocHost(void **out, size_t size);
 int cudaMallocHost(void **out, size_t size)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_pinned_allocate(out, size, PORTABLE);
 }
@@ -210,7 +243,7 @@ int cudaMallocHost(void **out, size_t size)
 XRE_API int cudaMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream);
 int cudaMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     if (code) return code;
     switch (kind) {
@@ -225,7 +258,7 @@ int cudaMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *str
 XRE_API int cudaHostAlloc(void **out, size_t size, unsigned flags);
 int cudaHostAlloc(void **out, size_t size, unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_pinned_allocate(out, size, flags);
 }
@@ -233,7 +266,7 @@ int cudaHostAlloc(void **out, size_t size, unsigned flags)
 XRE_API int cudaMallocManaged(void **out, size_t size, unsigned flags);
 int cudaMallocManaged(void **out, size_t size, unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_managed_allocate(out, size, flags);
 }
@@ -241,7 +274,7 @@ int cudaMallocManaged(void **out, size_t size, unsigned flags)
 XRE_API int cudaDriverGetVersion(int *out);
 int cudaDriverGetVersion(int *out)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_driver_version(out);
 }
@@ -249,7 +282,7 @@ int cudaDriverGetVersion(int *out)
 XRE_API int cudaSetDeviceFlags(unsigned flags);
 int cudaSetDeviceFlags(unsigned flags)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_context_flags(flags);
 }
@@ -257,7 +290,7 @@ int cudaSetDeviceFlags(unsigned flags)
 XRE_API int cudaDeviceGetPCIBusId(char *out, int size, int device);
 int cudaDeviceGetPCIBusId(char *out, int size, int device)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_device_pci(out, size, device);
 }
@@ -265,7 +298,7 @@ int cudaDeviceGetPCIBusId(char *out, int size, int device)
 XRE_API int cudaDeviceCanAccessPeer(int *out, int device, int peer);
 int cudaDeviceCanAccessPeer(int *out, int device, int peer)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_peer_possible(out, device, peer);
 }
@@ -273,23 +306,29 @@ int cudaDeviceCanAccessPeer(int *out, int device, int peer)
 XRE_API int cudaStreamBeginCapture(void *stream, int mode);
 int cudaStreamBeginCapture(void *stream, int mode)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_capture_begin(stream, mode);
 }
 
+/* A call that fails on demand ends the capture, too: no call leaves a stream captured. */
 XRE_API int cudaStreamEndCapture(void *stream, void **out);
 int cudaStreamEndCapture(void *stream, void **out)
 {
-    int code = xre_use();
+    int demanded = xre_enter(__func__), code = xre_use();
 
-    return code ? code : sim_capture_end(stream, out);
+    if (!code && !out) code = SIM_INVALID_VALUE;
+    if (!code) code = sim_capture_end(stream, out);
+    if (!demanded || code) return code;
+    sim_graph_destroy(*out);
+    *out = NULL;
+    return demanded;
 }
 
 XRE_API int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags);
 int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags)
 {
-    int code = xre_use();
+    int code = xre_call_for(__func__, out);
 
     return code ? code : sim_graph_instantiate(out, graph, flags);
 }
@@ -297,7 +336,7 @@ int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long fl
 XRE_API int cudaGraphDestroy(void *graph);
 int cudaGraphDestroy(void *graph)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_graph_destroy(graph);
 }
@@ -305,7 +344,7 @@ int cudaGraphDestroy(void *graph)
 XRE_API int cudaGraphLaunch(void *program, void *stream);
 int cudaGraphLaunch(void *program, void *stream)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_program_launch(program, stream);
 }
@@ -313,7 +352,7 @@ int cudaGraphLaunch(void *program, void *stream)
 XRE_API int cudaGraphExecDestroy(void *program);
 int cudaGraphExecDestroy(void *program)
 {
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     return code ? code : sim_program_destroy(program);
 }
@@ -339,7 +378,7 @@ XRE_API int cudaMemsetAsync(void *memory, int value, size_t size, void *stream);
 int cudaMemsetAsync(void *memory, int value, size_t size, void *stream)
 {
     const struct xre_fill fill = {memory, value, size};
-    int code = xre_use();
+    int code = xre_call(__func__);
 
     if (code) return code;
     pthread_mutex_lock(&sim.lock);
@@ -354,7 +393,7 @@ int cudaMemsetAsync(void *memory, int value, size_t size, void *stream)
 XRE_API int cudaDeviceGetAttribute(int *out, int attribute, int device);
 int cudaDeviceGetAttribute(int *out, int attribute, int device)
 {
-    int code = xre_begin();
+    int code = xre_begin_call(__func__, out);
 
     if (code) return code;
     switch (attribute) {
@@ -369,9 +408,9 @@ XRE_API int cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
     void *context = NULL;
-    int code = context_of(peer, &context);
+    int code = xre_call(__func__);
 
-    if (!code) code = xre_use();
+    if (!code) code = context_of(peer, &context);
     return code ? code : sim_peer_enable(context, flags);
 }
 
@@ -380,10 +419,10 @@ XRE_API int cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, si
 int cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t size, void *stream)
 {
     void *context[2] = {NULL, NULL};
-    int code = context_of(to, &context[0]);
+    int code = xre_call(__func__);
 
+    if (!code) code = context_of(to, &context[0]);
     if (!code) code = context_of(from, &context[1]);
-    if (!code) code = xre_use();
     return code ? code : sim_copy_peer(dst, context[0], src, context[1], size, stream);
 }
 #endif
