@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the kunlun plugin on the stand-in for XRE's libraries, on one that lacks functions, and on machines without them.
 
-    kunlun.py BP STANDIN FEW SIMULATOR
+    kunlun.py BP STANDIN FEW SIMULATOR BASE
         STANDIN, FEW: the folders of the stand-in for the libraries, and of the one that lacks functions
-        SIMULATOR: the folder of the simulator, which both need
+        SIMULATOR, BASE: the folders of the simulator and of the stand-ins' base, which both need
 """
 import json
 import os
@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import in_folders  # noqa: E402
 
-BP, STANDIN, FEW, SIMULATOR = sys.argv[1:]
+BP, STANDIN, FEW, SIMULATOR, BASE = sys.argv[1:]
 tests = []
 
 
@@ -57,7 +57,7 @@ def without_the_libraries_the_message_names_files_and_folders(folder):
 def a_runtime_of_nvidia_is_not_taken(folder):
     """Its file has the same name and functions, but XRE's own library is not beside it."""
     shutil.copy(os.path.join(STANDIN, "libcudart.so"), os.path.join(folder, "libcudart.so.12"))
-    code, text = bp(environment(folder, f"{folder}:{SIMULATOR}"), "info", "kunlun")
+    code, text = bp(environment(folder, f"{folder}:{SIMULATOR}:{BASE}"), "info", "kunlun")
     assert code == 3 and "no libxpurt.so is beside it" in text, (code, text)
 
 

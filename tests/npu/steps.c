@@ -14,6 +14,9 @@
  *     concat     joins x with itself: a function that takes a list of tensors
  *     norm       a norm of x and its gradient: functions that take arrays of bools
  *     peer       copies x to the second device of the kind, and reads it there
+ *     product    computes products of matrices of f32, a batch of them, with a bias, and of nothing
+ *     managed    creates and destroys memory that the host can access too
+ *     products   runs a program of a product three times
  *     program    runs a program three times: where the device records, the last are replays
  *     many       prepares and runs the sum for many shapes
  *     threads    adds in four threads, with a stream each
@@ -173,9 +176,12 @@ static enum bp_status steps_peer(const char *step)
     struct bp_device *peer = NULL;
     struct bp_stream *there = NULL;
     struct bp_tensor *copy = NULL;
+    char second_name[32];
     float numbers[N];
-    enum bp_status status = bp_device_create(core, "npu:1", &peer);
+    enum bp_status status;
 
+    snprintf(second_name, sizeof second_name, "%.*s:1", (int)strcspn(name, ":"), name);
+    status = bp_device_create(core, second_name, &peer);
     if (!status) status = bp_stream_create(peer, &there);
     if (!status) status = bp_tensor_create(peer, BP_F32, 1, &n, &copy);
     if (!status) status = bp_tensor_copy(there, copy, x);
@@ -185,6 +191,136 @@ static enum bp_status steps_peer(const char *step)
     bp_tensor_destroy(copy);
     bp_stream_destroy(there);
     bp_device_destroy(peer);
+    return status;
+}
+
+static void steps_print_replays(const char *step, struct bp_program *program)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    if (bp_program_get_info(program, &info)) return;
+    printf("%s: %llu replays %s\n", step, (unsigned long long)info.replays, info.reason);
+}
+
+enum {
+    ROWS = 4
+};
+
+/* Creates `matrices` matrices of ones; `columns` columns. */
+static enum bp_status steps_ones(struct bp_tensor **out, int64_t matrices, int64_t columns)
+{
+    static float ones[2 * ROWS * ROWS];
+    const int64_t shape[3] = {matrices, ROWS, columns};
+    enum bp_status status = bp_tensor_create(device, BP_F32, 3, shape, out);
+
+    for (int i = 0; i < 2 * ROWS * ROWS; i++) ones[i] = 1;
+    if (status || !columns) return status;
+    return bp_tensor_write(stream, *out, ones, (size_t)(matrices * ROWS * columns) * sizeof *ones);
+}
+
+/* Reads products of ROWS rows and columns, and checks that all their elements are `expected`. */
+static enum bp_status steps_check(const char *step, struct bp_tensor *y, int matrices,
+                                  float expected)
+{
+    float got[2 * ROWS * ROWS];
+    const size_t count = (size_t)matrices * ROWS * ROWS;
+    enum bp_status status = bp_tensor_read(stream, y, got, count * sizeof *got);
+
+    for (size_t i = 0; i < count && !status; i++)
+        if (got[i] != expected) steps_wrong(step, (int)i, (double)got[i], (double)expected);
+    return status;
+}
+
+/* Multiplies a matrix, or a batch, by itself, and adds a bias of 1 if `bias`. */
+static enum bp_status steps_multiply(const char *step, int matrices, bool bias)
+{
+    static const float ones[ROWS] = {1, 1, 1, 1};
+    struct bp_scope *scope = bp_stream_scope(stream);
+    struct bp_tensor *a = NULL, *b = NULL, *w = NULL, *y = NULL;
+    const int64_t square[2] = {ROWS, ROWS};
+    enum bp_status status = steps_ones(&a, matrices, ROWS);
+
+    if (!status && bias) status = steps_fill(&b, BP_F32, ROWS, ones, sizeof ones);
+    if (!status && bias) status = bp_tensor_reshape(a, 2, square, &w);
+    if (!status) {
+        if (bias) status = bp_op_linear(scope, a, w, b, &y);
+        else status = bp_op_matmul(scope, a, a, NULL, &y);
+    }
+    if (!status) status = steps_check(step, y, matrices, ROWS + (float)bias);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(w);
+    bp_tensor_destroy(b);
+    bp_tensor_destroy(a);
+    return status;
+}
+
+/* A product of matrices without elements is 0. */
+static enum bp_status steps_multiply_nothing(const char *step)
+{
+    const int64_t across[3] = {1, 0, ROWS};
+    struct bp_tensor *a = NULL, *b = NULL, *y = NULL;
+    enum bp_status status = steps_ones(&a, 1, 0);
+
+    if (!status) status = bp_tensor_create(device, BP_F32, 3, across, &b);
+    if (!status) status = bp_op_matmul(bp_stream_scope(stream), a, b, NULL, &y);
+    if (!status) status = steps_check(step, y, 1, 0);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(b);
+    bp_tensor_destroy(a);
+    return status;
+}
+
+static enum bp_status steps_managed(void)
+{
+    struct bp_buffer *buffer = NULL;
+    enum bp_status status = bp_buffer_create(device, stream, BP_SPACE_MANAGED, N, &buffer);
+
+    bp_buffer_destroy(buffer);
+    return status;
+}
+
+static enum bp_status steps_product(const char *step)
+{
+    enum bp_status status = steps_multiply(step, 1, false);
+
+    if (!status) status = steps_multiply(step, 2, false);
+    if (!status) status = steps_multiply(step, 1, true);
+    return status ? status : steps_multiply_nothing(step);
+}
+
+static enum bp_status steps_products_run(const char *step, struct bp_program *program)
+{
+    struct bp_tensor *a = NULL, *y = NULL;
+    enum bp_status status = steps_ones(&a, 1, ROWS);
+
+    for (int i = 0; i < 3 && !status; i++) {
+        status = bp_program_run(program, stream, &a, 1, &y, 1);
+        if (!status) status = steps_check(step, y, 1, ROWS);
+        bp_tensor_destroy(y);
+        y = NULL;
+    }
+    bp_tensor_destroy(a);
+    return status;
+}
+
+static enum bp_status steps_products(const char *step)
+{
+    const int64_t shape[3] = {1, ROWS, ROWS};
+    struct bp_tensor *in = NULL, *y = NULL;
+    struct bp_program *program = NULL;
+    struct bp_graph *graph = NULL;
+    enum bp_status status = bp_graph_create(core, &graph);
+
+    if (!status) status = bp_graph_input(graph, "x", BP_F32, 3, shape, &in);
+    if (!status) status = bp_op_matmul(bp_graph_scope(graph), in, in, NULL, &y);
+    if (!status) status = bp_graph_output(graph, y, "y");
+    if (!status) status = bp_program_create(graph, device, &program);
+    if (!status) status = steps_products_run(step, program);
+    if (!status) steps_print_replays(step, program);
+    bp_tensor_destroy(in);
+    bp_tensor_destroy(y);
+    bp_program_destroy(program);
+    bp_graph_destroy(graph);
     return status;
 }
 
@@ -219,15 +355,13 @@ static enum bp_status steps_program_run(const char *step, struct bp_program *pro
 
 static enum bp_status steps_program(const char *step)
 {
-    struct bp_program_info info = {.size = sizeof info};
     struct bp_program *program = NULL;
     struct bp_graph *graph = NULL;
     enum bp_status status = bp_graph_create(core, &graph);
 
     if (!status) status = steps_record(graph, &program);
     for (int i = 0; i < 3 && !status; i++) status = steps_program_run(step, program);
-    if (!status && !bp_program_get_info(program, &info))
-        printf("%s: %llu replays %s\n", step, (unsigned long long)info.replays, info.reason);
+    if (!status) steps_print_replays(step, program);
     bp_program_destroy(program);
     bp_graph_destroy(graph);
     return status;
@@ -304,6 +438,9 @@ static enum bp_status steps_take(const char *step)
     if (!strcmp(step, "concat")) return steps_concat();
     if (!strcmp(step, "norm")) return steps_norm();
     if (!strcmp(step, "peer")) return steps_peer(step);
+    if (!strcmp(step, "product")) return steps_product(step);
+    if (!strcmp(step, "managed")) return steps_managed();
+    if (!strcmp(step, "products")) return steps_products(step);
     if (!strcmp(step, "program")) return steps_program(step);
     if (!strcmp(step, "many")) return steps_many(step);
     if (!strcmp(step, "threads")) return steps_threads(step);
