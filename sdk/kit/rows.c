@@ -9,12 +9,13 @@
  * aligned addresses. */
 enum {
     TEMPORARY_ALIGN = 512,
-    TEMPORARY_SLACK = 32
+    TEMPORARY_SLACK = 32,
+    STEPS_AT_FIRST = 32
 };
 
 void kit_build_prep(struct kit_build *b, void *self, const struct bp_prep *prep)
 {
-    memset(b, 0, offsetof(struct kit_build, step));
+    memset(b, 0, offsetof(struct kit_build, arg));
     b->self = self;
     b->kernel = prep->kernel;
     b->in = prep->in;
@@ -29,7 +30,7 @@ void kit_build_prep(struct kit_build *b, void *self, const struct bp_prep *prep)
 
 void kit_build_launch(struct kit_build *b, const struct bp_launch *launch)
 {
-    memset(b, 0, offsetof(struct kit_build, step));
+    memset(b, 0, offsetof(struct kit_build, arg));
     b->self = launch->self;
     b->kernel = launch->kernel;
     b->in = launch->in;
@@ -87,15 +88,46 @@ static void step_roles(struct kit_build *b, struct kit_arg *arg, uint32_t n)
     }
 }
 
+/* Makes room for more steps. */
+static enum bp_status step_room(struct kit_build *b, uint64_t more)
+{
+    uint64_t room = b->n_step + more;
+    struct kit_step *step;
+
+    if (more > KIT_STEPS || room > KIT_STEPS) return kit_refuse(b);
+    if (room <= b->room) return BP_OK;
+    if (room < 2 * (uint64_t)b->room) room = 2 * (uint64_t)b->room;
+    if (room < STEPS_AT_FIRST) room = STEPS_AT_FIRST;
+    step = realloc(b->step, room * sizeof *step);
+    if (!step) return b->status = BP_ERR_MEMORY;
+    b->step = step;
+    b->room = (uint32_t)room;
+    return BP_OK;
+}
+
 enum bp_status kit_step(struct kit_build *b, const char *function, const struct kit_arg *arg,
                         uint32_t n)
 {
     if (b->status) return b->status;
-    if (b->n_step == KIT_STEPS || n > KIT_ARGS - b->n_arg) return kit_refuse(b);
+    if (n > KIT_ARGS - b->n_arg) return kit_refuse(b);
+    if (step_room(b, 1)) return b->status;
     memcpy(&b->arg[b->n_arg], arg, n * sizeof *arg);
-    b->step[b->n_step++] = (struct kit_step){function, &b->arg[b->n_arg], n};
+    b->step[b->n_step] = (struct kit_step){function, &b->arg[b->n_arg], n, b->n_step};
+    b->n_step++;
     step_roles(b, &b->arg[b->n_arg], n);
     b->n_arg += n;
+    return BP_OK;
+}
+
+enum bp_status kit_repeat(struct kit_build *b, uint32_t first, int64_t times)
+{
+    const uint32_t n = b->n_step - first;
+
+    if (b->status) return b->status;
+    if (times < 1 || times > KIT_STEPS) return kit_refuse(b);
+    if (step_room(b, (uint64_t)(times - 1) * n)) return b->status;
+    for (int64_t i = 1; i < times; i++, b->n_step += n)
+        if (n) memcpy(&b->step[b->n_step], &b->step[first], n * sizeof *b->step);
     return BP_OK;
 }
 
@@ -187,7 +219,10 @@ struct kit_arg kit_constant(struct kit_build *b, uint32_t dtype, uint32_t rank,
 void kit_build_end(struct kit_build *b)
 {
     free(b->held);
+    free(b->step);
     b->held = NULL;
+    b->step = NULL;
+    b->room = b->n_step = 0;
 }
 
 struct kit_arg kit_temporary_like(struct kit_build *b, const struct bp_view *like)

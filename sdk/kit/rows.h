@@ -25,7 +25,7 @@
 #include <stddef.h>
 
 enum {
-    KIT_STEPS = 96,
+    KIT_STEPS = 1 << 18, /* with those that kit_repeat adds */
     KIT_ARGS = 384,
     KIT_TENSORS = 160,
     KIT_AXES_MAX = 8,
@@ -149,11 +149,12 @@ struct kit_tensor {
     bool written;        /* a step has written it */
 };
 
-/* One call of a function. */
+/* One call of a function. of: its own number; of a step that kit_repeat has added, the number of
+ * the step whose arguments it has. */
 struct kit_step {
     const char *function;
     const struct kit_arg *arg;
-    uint32_t n;
+    uint32_t n, of;
 };
 
 /* The extent of an output: the number of the output in the launch, and of the tensor. */
@@ -177,8 +178,8 @@ struct kit_build {
     uint64_t held_bytes;
     uint32_t n_result;
     struct kit_result result[KIT_RESULTS];
-    uint32_t n_step, n_arg, n_tensor, n_int;
-    struct kit_step step[KIT_STEPS];
+    struct kit_step *step;
+    uint32_t n_step, room, n_arg, n_tensor, n_int; /* room: for so many steps */
     struct kit_arg arg[KIT_ARGS];
     struct kit_tensor tensor[KIT_TENSORS];
     int64_t ints[KIT_INTS_MAX]; /* of KIT_FROM_ARRAY */
@@ -210,6 +211,10 @@ enum bp_status kit_step(struct kit_build *b, const char *function, const struct 
 #define KIT_STEP(b, function, ...) \
     kit_step(b, function, (const struct kit_arg[]){__VA_ARGS__}, \
              sizeof((const struct kit_arg[]){__VA_ARGS__}) / sizeof(struct kit_arg))
+/* Repeats the steps from number `first` (a former b->n_step) to the last one: they run `times`
+ * times in all, at least once, with the same tensors. A temporary that a step updates (KIT_UPDATES)
+ * keeps a value from one round to the next. Rounds can be parts of rounds. */
+enum bp_status kit_repeat(struct kit_build *b, uint32_t first, int64_t times);
 /* The configuration does not suit the row. */
 enum bp_status kit_refuse(struct kit_build *b);
 

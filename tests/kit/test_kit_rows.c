@@ -130,6 +130,7 @@ static void values_come_from_attributes(void)
     b = kit_begin(&all);
     CHECK(kit_arg_ints(&b, &arg, got) == 2 && got[0] == 0 && got[1] == 1, "all axes");
     CHECK(kit_arg_int(&b, &keep) == 0, "keep");
+    kit_build_end(&b);
 }
 
 static void constants_keep_their_values(void)
@@ -144,6 +145,7 @@ static void constants_keep_their_values(void)
     CHECK(kit_arg_number(&b, &number) == 0.25 && kit_arg_is_number(&number), "a number");
     CHECK(kit_arg_int(&b, &dtype) == BP_F32 && kit_arg_int(&b, &none) == -1, "dtypes");
     CHECK(kit_arg_ints(&b, &array, got) == 2 && got[0] == 2 && got[1] == 3, "an array");
+    kit_build_end(&b);
 }
 
 static void absent_tensors_have_no_view(void)
@@ -154,6 +156,7 @@ static void absent_tensors_have_no_view(void)
     CHECK(kit_arg_view(&b, &first) == &dense, "the first port");
     CHECK(!kit_arg_view(&b, &absent), "the absent port");
     CHECK(kit_arg_view(&b, &third) == &columns, "the third port");
+    kit_build_end(&b);
 }
 
 static void temporaries_lie_apart(void)
@@ -165,6 +168,7 @@ static void temporaries_lie_apart(void)
 
     CHECK((uintptr_t)first->view.data == 0 && at % 512 == 0 && at >= 24 + 32, "at %d", (int)at);
     CHECK(b.bytes >= at + 16 && first->view.stride[0] == 3 && second->view.count == 2, "types");
+    kit_build_end(&b);
 }
 
 static void steps_find_the_roles_of_tensors(void)
@@ -181,6 +185,7 @@ static void steps_find_the_roles_of_tensors(void)
     CHECK(b.arg[2].role == KIT_READS && b.arg[3].role == KIT_WRITES, "B");
     CHECK(b.arg[4].role == KIT_UPDATES && b.arg[5].role == KIT_UPDATES, "the word and an update");
     CHECK(b.arg[6].role == KIT_WRITES, "C");
+    kit_build_end(&b);
 }
 
 static void a_shape_changes_where_strides_allow_it(void)
@@ -194,21 +199,24 @@ static void a_shape_changes_where_strides_allow_it(void)
     CHECK(b.tensor[y.at].stride[1] == 1 && b.tensor[y.at].stride[3] == 2, "axes of extent 1");
     kit_reshaped(&b, KIT_VALUE(KIT_IN(2)), 1, flat);
     CHECK(b.status == BP_ERR_UNSUPPORTED, "other strides");
+    kit_build_end(&b);
 }
 
 static void a_failure_stays_in_the_build(void)
 {
     struct kit_build b = kit_begin(NULL);
 
-    for (int i = 0; i < KIT_STEPS; i++) KIT_STEP(&b, "A", KIT_IN(0));
+    for (int i = 0; i < KIT_ARGS; i++) KIT_STEP(&b, "A", KIT_IN(0));
     CHECK(b.status == BP_OK, "too early");
     CHECK(KIT_STEP(&b, "A", KIT_IN(0)) == BP_ERR_UNSUPPORTED, "one more");
-    CHECK(KIT_STEP(&b, "A", KIT_IN(0)) == BP_ERR_UNSUPPORTED && b.n_step == KIT_STEPS, "later");
+    CHECK(kit_repeat(&b, 0, 2) == BP_ERR_UNSUPPORTED && b.n_step == KIT_ARGS, "later");
+    kit_build_end(&b);
     b = kit_begin(NULL);
     for (int i = 0; i < KIT_TENSORS; i++) kit_temporary_like(&b, &dense);
     CHECK(b.status == BP_OK, "too early");
     kit_temporary_like(&b, &dense);
     CHECK(b.status == BP_ERR_UNSUPPORTED, "a temporary too many");
+    kit_build_end(&b);
 }
 
 static bool kit_has(void *self, const char *function)
@@ -313,6 +321,45 @@ static void constants_are_read_and_temporaries_written_first(void)
     CHECK(b->step[0].arg[1].role == KIT_WRITES, "a temporary is written by its first step");
     CHECK(b->step[1].arg[0].role == KIT_READS, "and read by the next one");
     CHECK(b->step[1].arg[1].role == KIT_WRITES, "an output is written");
+    kit_build_end(b);
+}
+
+/* Steps in rounds, of which a part is itself rounds. */
+static void steps_are_repeated(void)
+{
+    static const char order[] = "ABBCABBCABBC";
+    struct rows_call c;
+    struct kit_build *b = rows_begin(&c);
+    struct kit_arg t = kit_temporary_like(b, &c.view);
+    bool shared = true;
+
+    KIT_STEP(b, "A", KIT_IN(0), t);
+    KIT_STEP(b, "B", t, KIT_OUT(0));
+    kit_repeat(b, 1, 2);
+    KIT_STEP(b, "C", t, KIT_OUT(0));
+    CHECK(b->step[3].of == 3, "a step behind those that are repeated");
+    CHECK(kit_repeat(b, 0, 3) == BP_OK && b->n_step == 12 && b->n_arg == 6, "all rounds");
+    for (uint32_t i = 0; i < b->n_step; i++) {
+        const struct kit_step *step = &b->step[i], *of = &b->step[step->of];
+        CHECK(step->function[0] == order[i], "step %u is %s", i, step->function);
+        shared &= step->of <= i && of->of == step->of && of->arg == step->arg && step->n == 2;
+    }
+    CHECK(shared, "repeated steps have the arguments of the first one");
+    CHECK(b->step[4].of == 0 && b->step[6].of == 1, "of steps that are repeated twice");
+    CHECK(b->step[0].arg[1].role == KIT_WRITES && b->step[4].arg[1].role == KIT_WRITES, "roles");
+    CHECK(kit_repeat(b, 0, 1) == BP_OK && b->n_step == 12, "once");
+    CHECK(kit_repeat(b, 12, 7) == BP_OK && b->n_step == 12, "no steps");
+    CHECK(kit_repeat(b, 0, KIT_STEPS / 12 + 1) == BP_ERR_UNSUPPORTED, "too many");
+    kit_build_end(b);
+    b = rows_begin(&c);
+    KIT_STEP(b, "A", KIT_IN(0), KIT_OUT(0));
+    CHECK(kit_repeat(b, 0, KIT_STEPS) == BP_OK && b->n_step == KIT_STEPS, "the most");
+    CHECK(KIT_STEP(b, "B", KIT_IN(0), KIT_OUT(0)) == BP_ERR_UNSUPPORTED, "one more");
+    kit_build_end(b);
+    CHECK(!b->step, "the end frees the steps");
+    b = rows_begin(&c);
+    KIT_STEP(b, "A", KIT_IN(0), KIT_OUT(0));
+    CHECK(kit_repeat(b, 0, 0) == BP_ERR_UNSUPPORTED, "no round");
     kit_build_end(b);
 }
 
@@ -437,7 +484,7 @@ int main(void)
                             X(a_build_of_a_launch_has_its_seed) X(a_failure_stays_in_the_build)
                                 X(missing_functions_are_named) X(constants_are_copied)
                                     X(constants_are_read_and_temporaries_written_first)
-                                        X(copies_wait_only_for_their_span)
+                                        X(steps_are_repeated) X(copies_wait_only_for_their_span)
                                             X(a_failed_copy_can_be_made_again)};
 #undef X
 
