@@ -250,6 +250,12 @@ enum bp_status npu_chain_make(struct npu_chain *chain, const struct npu_place *p
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < b->n_step && !status; i++) {
+        if (npu_chain_shares(chain->npu, b, i)) {
+            chain->step[chain->n_step] = chain->step[b->step[i].of];
+            chain->step[chain->n_step].first = chain->n_binding;
+            chain->step[chain->n_step++].shared = chain->shares = true;
+            continue;
+        }
         status = call_phase_one(chain, place, b, &b->step[i]);
         if (!status && chain->step[i].size > chain->size) chain->size = chain->step[i].size;
     }

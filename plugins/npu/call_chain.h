@@ -44,6 +44,7 @@ struct npu_ready {
     void *executor;
     uint64_t size;  /* of its workspace */
     uint32_t first; /* its first binding */
+    bool shared;    /* the executor belongs to the step that this one repeats */
 };
 
 /* The steps of a launch, with room for all that they need. */
@@ -53,6 +54,7 @@ struct npu_chain {
     uint64_t size;  /* the largest workspace */
     bool repeats;   /* the executors can run again */
     bool no_memory; /* CANN has not made an object */
+    bool shares;    /* steps share executors: these have to be repeatable */
     bool has_lists; /* how the tensors of a list get other addresses is not known */
     uint32_t n_step, n_object, n_binding;
     struct npu_ready *step;
@@ -66,8 +68,10 @@ int npu_dtype(int64_t dtype);
 enum bp_status npu_chain_make(struct npu_chain *chain, const struct npu_place *place,
                               const struct kit_build *b);
 
-/* chain.c: the bytes of a chain for a build; and a chain in such memory. */
-size_t npu_chain_bytes(const struct kit_build *b);
+/* chain.c: whether a step runs the executor of the step that it repeats. */
+bool npu_chain_shares(const struct npu *npu, const struct kit_build *b, uint32_t s);
+/* The bytes of a chain for a build; and a chain in such memory. */
+size_t npu_chain_bytes(const struct npu *npu, const struct kit_build *b);
 struct npu_chain *npu_chain_init(void *memory, struct npu *npu, const struct kit_build *b);
 /* Makes the executors repeatable; the addresses are then those of the last launch. */
 enum bp_status npu_chain_repeat(struct npu_chain *chain, struct npu_device *device);

@@ -19,22 +19,33 @@ void *npu_binding_address(const struct npu_binding *binding, const struct npu_pl
     return base ? base + binding->offset : NULL;
 }
 
-/* How many tensors the steps have at most: each tensor of a list counts. */
-static uint32_t chain_tensors(const struct kit_build *b)
+bool npu_chain_shares(const struct npu *npu, const struct kit_build *b, uint32_t s)
 {
-    uint32_t n = b->n_arg, more;
+    return npu->repeats && b->step[s].of != s;
+}
 
-    for (uint32_t i = 0; i < b->n_arg; i++)
-        if (b->arg[i].as == KIT_AS_TENSORS) {
-            kit_arg_views(b, &b->arg[i], &more);
-            n += more;
-        }
+/* How many tensors the steps have at most: each tensor of a list counts. */
+static size_t chain_tensors(const struct npu *npu, const struct kit_build *b)
+{
+    size_t n = 0;
+
+    for (uint32_t s = 0; s < b->n_step; s++) {
+        const struct kit_step *step = &b->step[s];
+        uint32_t more;
+        if (npu_chain_shares(npu, b, s)) continue;
+        n += step->n;
+        for (uint32_t i = 0; i < step->n; i++)
+            if (step->arg[i].as == KIT_AS_TENSORS) {
+                kit_arg_views(b, &step->arg[i], &more);
+                n += more;
+            }
+    }
     return n;
 }
 
-size_t npu_chain_bytes(const struct kit_build *b)
+size_t npu_chain_bytes(const struct npu *npu, const struct kit_build *b)
 {
-    uint32_t n = chain_tensors(b);
+    size_t n = chain_tensors(npu, b);
 
     return sizeof(struct npu_chain) + b->n_step * sizeof(struct npu_ready) +
            n * (sizeof(struct npu_object) + sizeof(struct npu_binding));
@@ -43,7 +54,7 @@ size_t npu_chain_bytes(const struct kit_build *b)
 struct npu_chain *npu_chain_init(void *memory, struct npu *npu, const struct kit_build *b)
 {
     struct npu_chain *chain = memory;
-    uint32_t n = chain_tensors(b);
+    size_t n = chain_tensors(npu, b);
 
     *chain = (struct npu_chain){.npu = npu};
     chain->binding = (void *)(chain + 1);
@@ -57,8 +68,9 @@ enum bp_status npu_chain_repeat(struct npu_chain *chain, struct npu_device *devi
     const struct npu_nnop *nnop = chain->npu->nnop;
 
     for (uint32_t i = 0; i < chain->n_step; i++)
-        TRY(npu_check(chain->npu, device, "aclSetAclOpExecutorRepeatable",
-                      nnop->aclSetAclOpExecutorRepeatable(chain->step[i].executor)));
+        if (!chain->step[i].shared)
+            TRY(npu_check(chain->npu, device, "aclSetAclOpExecutorRepeatable",
+                          nnop->aclSetAclOpExecutorRepeatable(chain->step[i].executor)));
     chain->repeats = true;
     return BP_OK;
 }
@@ -106,7 +118,8 @@ enum bp_status npu_chain_run(struct npu_chain *chain, struct npu_device *device,
 void npu_chain_drop(struct npu_chain *chain, struct npu_device *device)
 {
     for (uint32_t i = 0; i < chain->n_step; i++)
-        if (chain->step[i].executor && chain->npu->nnop->aclDestroyAclOpExecutor)
+        if (chain->step[i].executor && !chain->step[i].shared &&
+            chain->npu->nnop->aclDestroyAclOpExecutor)
             npu_note(device, "aclDestroyAclOpExecutor",
                      chain->npu->nnop->aclDestroyAclOpExecutor(chain->step[i].executor));
     for (uint32_t i = chain->n_object; i-- > 0;) chain->object[i].destroy(chain->object[i].object);

@@ -235,8 +235,8 @@ enum bp_status part_end(struct kit_build *b, struct kit_arg value)
     struct kit_arg *to = last ? &b->arg[b->n_arg - 1] : NULL;
 
     if (b->status || !v) return kit_refuse(b);
-    if (to && to->from == KIT_FROM_TENSOR && value.from == KIT_FROM_TENSOR && to->at == value.at &&
-        part_same_type(v, out))
+    if (to && last->of == b->n_step - 1 && to->from == KIT_FROM_TENSOR &&
+        value.from == KIT_FROM_TENSOR && to->at == value.at && part_same_type(v, out))
         *to = kit_as(KIT_VALUE(KIT_OUT(0)), KIT_WRITES);
     else if (v->dtype != out->dtype)
         KIT_STEP(b, "Cast", value, KIT_DTYPE_IS(out->dtype), KIT_OUT(0));

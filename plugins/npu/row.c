@@ -50,7 +50,7 @@ static bool row_is_empty(const struct bp_view *const *view, uint32_t n, bool any
 
 static struct npu_chain *row_chain_new(struct npu *npu, const struct kit_build *b)
 {
-    void *memory = malloc(npu_chain_bytes(b));
+    void *memory = malloc(npu_chain_bytes(npu, b));
 
     if (!memory) bp_fail(npu->host, BP_ERR_MEMORY, "npu: no memory for executors");
     return memory ? npu_chain_init(memory, npu, b) : NULL;
@@ -229,23 +229,23 @@ static enum bp_status row_new_chain(struct npu_plan *plan, struct npu_device *de
                                     struct npu_chain **out)
 {
     struct kit_build b;
-    struct npu_chain *chain;
+    struct npu_chain *chain = NULL;
     enum bp_status status;
 
     kit_build_launch(&b, launch);
     status = row_steps(plan->row, &b);
+    if (!status) chain = row_chain_new(plan->npu, &b);
+    if (!status && !chain) status = BP_ERR_MEMORY;
+    if (!status) status = npu_chain_make(chain, place, &b);
     kit_build_end(&b);
-    chain = status ? NULL : row_chain_new(plan->npu, &b);
-    if (!chain) return status ? status : BP_ERR_MEMORY;
-    status = npu_chain_make(chain, place, &b);
     if (!status && chain->size > plan->size)
         status = bp_fail(plan->npu->host, BP_ERR_DEVICE,
                          "npu:%u: %s: %llu bytes of workspace are needed, %llu were at first",
                          launch->device, launch->kernel->name, (unsigned long long)chain->size,
                          (unsigned long long)plan->size);
-    if (!status && !plan->each) status = npu_chain_repeat(chain, device);
-    if (status) row_chain_free(chain, device);
-    else *out = chain;
+    if (!status && (!plan->each || chain->shares)) status = npu_chain_repeat(chain, device);
+    if (!status) *out = chain;
+    else if (chain) row_chain_free(chain, device);
     return status;
 }
 
@@ -294,7 +294,7 @@ enum bp_status npu_row_launch(const struct bp_launch *launch)
     if (!chain) return status;
     if (!status) status = npu_chain_run(chain, device, launch->workspace, stream->raw);
     if (!status && plan->n_result) status = row_results(plan, device, launch, place.temporaries);
-    if (chain->repeats) row_return(plan, chain);
+    if (chain->repeats && !plan->each) row_return(plan, chain);
     else row_chain_free(chain, device);
     return status;
 }
