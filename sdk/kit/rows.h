@@ -26,8 +26,8 @@
 
 enum {
     KIT_STEPS = 1 << 18, /* with those that kit_repeat adds */
-    KIT_ARGS = 384,
-    KIT_TENSORS = 160,
+    KIT_ARGS = 512,
+    KIT_TENSORS = 224,
     KIT_AXES_MAX = 8,
     KIT_INTS_MAX = 64,
     KIT_RESULTS = 4
