@@ -13,5 +13,8 @@ uint32_t create_bits(uint32_t dtype);
 struct kit_arg create_number(uint32_t dtype, double value);
 /* Fills a tensor, which must be contiguous if it is complex. */
 enum bp_status create_fill(struct kit_build *b, struct kit_arg to, double value);
+/* random.c: the upper 24 bits of the words of the first `count` elements, as numbers, on one
+ * axis. */
+struct kit_arg npu_random_numbers(struct kit_build *b, int64_t count, uint32_t dtype);
 
 #endif

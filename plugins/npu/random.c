@@ -110,8 +110,7 @@ static struct kit_arg random_parts(struct kit_build *b, int64_t count)
     return part_two(b, "FloorDivide", words, part_number(b, BP_I64, KIT_VALUE(KIT_SCALAR_IS(256))));
 }
 
-/* The first `count` of them as numbers. */
-static struct kit_arg random_numbers(struct kit_build *b, int64_t count, uint32_t dtype)
+struct kit_arg npu_random_numbers(struct kit_build *b, int64_t count, uint32_t dtype)
 {
     struct kit_arg parts = random_parts(b, count);
 
@@ -136,7 +135,7 @@ enum bp_status npu_bernoulli_build(struct kit_build *b)
     struct kit_arg scale = KIT_NUMBER_IS(0x1p-24), u;
 
     if (!p->count) return b->status;
-    u = part_times(b, random_numbers(b, p->count, random_wide(p->dtype)), scale);
+    u = part_times(b, npu_random_numbers(b, p->count, random_wide(p->dtype)), scale);
     u = part_test(b, "LtTensor", u, kit_reshaped(b, part_in(b, 0), 1, &p->count));
     return random_end(b, u);
 }
@@ -175,7 +174,7 @@ enum bp_status npu_uniform_build(struct kit_build *b)
     factor.f = width > 1 ? width * 0x1p-25 : width;
     scale.f = width > 1 ? 2 : 0x1p-24;
     from.f = low, end.f = high, below.f = random_below(y->dtype, high);
-    z = part_times(b, part_times(b, random_numbers(b, y->count, dtype), factor), scale);
+    z = part_times(b, part_times(b, npu_random_numbers(b, y->count, dtype), factor), scale);
     z = part_cast(b, part_plus(b, z, from), y->dtype);
     if (!(high > low)) return random_end(b, z);
     reached = part_compare(b, "GeTensor", part_cast(b, z, dtype), end);
@@ -191,7 +190,7 @@ enum bp_status npu_exponential_build(struct kit_build *b)
 
     if (!b->out[0]->count) return b->status;
     rate.f = -(double)(float)a->rate;
-    z = part_plus(b, random_numbers(b, b->out[0]->count, BP_F64), one);
+    z = part_plus(b, npu_random_numbers(b, b->out[0]->count, BP_F64), one);
     z = part_one(b, "Log", part_times(b, z, scale));
     return random_end(b, part_two(b, "Div", z, part_number(b, BP_F64, rate)));
 }
@@ -209,7 +208,7 @@ enum bp_status npu_normal_build(struct kit_build *b)
     if (!count) return b->status;
     mean.f = (double)(float)a->mean, deviation.f = (double)(float)a->std;
     turn.f = ldexp(acos(-1), -23);
-    words = random_numbers(b, 2 * pairs, BP_F64);
+    words = npu_random_numbers(b, 2 * pairs, BP_F64);
     r = part_plus(b, kit_alias(b, words, BP_F64, 1, &pairs, two, 0), one);
     r = part_one(b, "Log", part_times(b, r, scale));
     r = part_one(b, "Sqrt", part_times(b, r, minus));
