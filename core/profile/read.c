@@ -275,12 +275,12 @@ static bool record_times(const struct bp_profile *p, const struct bp_profile_rec
 {
     int64_t begin = (int64_t)r->begin, end = (int64_t)r->end;
 
-    if (r->begin > r->end) return false;
     if (r->flags & BP_PROFILE_RAW_CLOCK) {
-        if (!bp_clock_convert(&p->clocks, r->device, r->begin, &begin) ||
-            !bp_clock_convert(&p->clocks, r->device, r->end, &end) || end < begin)
+        if (r->begin > r->end || !bp_clock_convert(&p->clocks, r->device, r->begin, &begin) ||
+            !bp_clock_convert(&p->clocks, r->device, r->end, &end))
             return false;
     }
+    if (end < begin) return false;
     if (begin < -READ_SLACK_NS || end < 0) return false;
     if (begin < 0) begin = 0;
     *out_begin = (uint64_t)begin;
@@ -472,7 +472,7 @@ uint64_t bp_profile_events(struct bp_profile *profile)
 }
 
 enum bp_status bp_profile_get_event(struct bp_profile *profile, uint64_t index,
-                                struct bp_profile_event *out)
+                                    struct bp_profile_event *out)
 {
     const struct bp_profile_chunk *chunk;
     const struct bp_profile_record *r;

@@ -99,11 +99,14 @@ Test(profile_read, records_with_impossible_times_are_counted_not_events)
                                      .flags = raw};
     struct bp_profile_record backwards = good, before = good, after = good, unknown = good,
                              plain = {2000000, 2000001, .kind = BP_RECORD_COPY,
-                                      .flags = BP_PROFILE_ON_DEVICE};
+                                      .flags = BP_PROFILE_ON_DEVICE},
+                             early = plain, long_ago = plain;
     backwards.begin = 10300;
     before.begin = 0, before.end = 1;
     before.device = unknown.device = 2;
     after.begin = after.end = 900000000;
+    early.begin = (uint64_t)-500000, early.end = 50; /* 0.5 ms before the start: cut off */
+    long_ago.begin = (uint64_t)-2000000, long_ago.end = 50;
     image_record(&f, c,
                  (struct bp_profile_record){
                      .begin = 2000000, .end = 0, .device = 2, .kind = BP_PROFILE_KIND_CLOCK});
@@ -111,13 +114,16 @@ Test(profile_read, records_with_impossible_times_are_counted_not_events)
     image_record(&f, c, backwards);
     image_record(&f, c, after);
     image_record(&f, c, plain);
+    image_record(&f, c, early);
+    image_record(&f, c, long_ago);
     image_record(&f, c, before); /* on a clock that shows 0 at 2 ms: after the end */
     unknown.device = 1;          /* without a point of its clock */
     image_record(&f, c, unknown);
     image_write(&f, image_size(&f));
     OK(bp_profile_open(f.path, &p));
-    cr_assert_eq(bp_profile_events(p), 5);
-    cr_assert_eq(read_info(p).misdated, 5);
+    cr_assert_eq(bp_profile_events(p), 6);
+    cr_assert_eq(read_info(p).misdated, 6);
+    cr_assert(read_event(p, 0).begin_ns == 0 && read_event(p, 0).end_ns == 50);
     bp_profile_destroy(p);
     image_end(&f);
 }
