@@ -14,6 +14,7 @@ struct bp_device_profile {
     struct bp_profile_source source; /* first */
     struct bp_device *device;
     bool takes;        /* the plugin makes records. Changed by source functions */
+    bool warned;       /* in this recording, of a flush or a clock that failed */
     _Atomic bool open; /* records are taken */
     struct bp_record_sink sink;
     struct bp_range_listener listener;
@@ -116,12 +117,12 @@ static void sink_put(void *ctx, const struct bp_record *first, size_t count, siz
     size_t n = 0;
 
     if (!first || stride < sizeof(uint64_t)) return;
-    if (!atomic_load(&profile->open)) {
-        bp_profile_count_late(count);
-        return;
-    }
     for (size_t i = 0; i < count; i++) {
         struct bp_record record = {0};
+        if (!n && !atomic_load(&profile->open)) {
+            bp_profile_count_late(count - i);
+            return;
+        }
         memcpy(&record, (const char *)first + i * stride,
                stride < sizeof record ? stride : sizeof record);
         record_convert(profile->device, &record, &batch[n++]);
@@ -131,10 +132,20 @@ static void sink_put(void *ctx, const struct bp_record *first, size_t count, siz
     }
 }
 
+/* Logs once in a recording that a callback failed, whose message is the thread's. */
+static void callback_warn(struct bp_device_profile *profile, const char *result)
+{
+    if (profile->warned) return;
+    profile->warned = true;
+    bp_core_log(profile->device->core, BP_LOG_WARN, "%s: %s: %s", profile->device->name, result,
+                bp_error_message());
+}
+
 /* Records what the plugin's clock says at a time of the host's clock. Of several readings the one
  * counts during which the host's clock has moved least. */
-static void clock_read(struct bp_device *device)
+static void clock_read(struct bp_device_profile *profile)
 {
+    struct bp_device *device = profile->device;
     const struct bp_profilers *profilers = device_profilers(device);
     struct bp_profile_put put = {.device = device->name, .kind = BP_PROFILE_KIND_CLOCK};
     uint64_t least = UINT64_MAX, there = 0;
@@ -142,8 +153,15 @@ static void clock_read(struct bp_device *device)
     if (!profilers->clock) return;
     for (int i = 0; i < READINGS; i++) {
         uint64_t before = bp_profile_now(), after;
-        if (profilers->clock(device->entry->self, device->index, &there)) return;
+        enum bp_status status;
+        bp_error_enter();
+        status = profilers->clock(device->entry->self, device->index, &there);
         after = bp_profile_now();
+        if (status) {
+            bp_device_leave(device, status, "clock");
+            callback_warn(profile, "the times of records of the device may be wrong or missing");
+            return;
+        }
         if (after - before >= least) continue;
         least = after - before;
         put.begin = before + least / 2;
@@ -159,18 +177,19 @@ static void source_start(struct bp_profile_source *source, uint32_t flags)
     struct bp_device_profile *profile = (struct bp_device_profile *)source;
     struct bp_device *device = profile->device;
     const struct bp_profilers *profilers = device_profilers(device);
+    enum bp_status status;
 
     (void)flags;
+    profile->warned = false;
     atomic_fetch_or(&device->n_writebacks, BP_DEVICE_PROFILED);
     if (!profilers->start || bp_device_is_lost(device)) return;
     atomic_store(&profile->open, true);
     bp_error_enter();
-    profile->takes = profilers->start(device->entry->self, device->index, &profile->sink) == BP_OK;
+    status = profilers->start(device->entry->self, device->index, &profile->sink);
+    profile->takes = bp_device_leave(device, status, "start") == BP_OK;
     if (profile->takes) return;
     atomic_store(&profile->open, false);
-    bp_core_log(device->core, BP_LOG_WARN,
-                "%s: a profile has no times of the device, only those of the host: %s",
-                device->name, bp_error_message());
+    callback_warn(profile, "a profile has no times of the device, only those of the host");
 }
 
 static void source_stop(struct bp_profile_source *source)
@@ -190,7 +209,20 @@ static void source_read_clock(struct bp_profile_source *source)
 {
     struct bp_device_profile *profile = (struct bp_device_profile *)source;
 
-    if (profile->takes && !bp_device_is_lost(profile->device)) clock_read(profile->device);
+    if (profile->takes && !bp_device_is_lost(profile->device)) clock_read(profile);
+}
+
+static void source_flush(struct bp_profile_source *source)
+{
+    struct bp_device_profile *profile = (struct bp_device_profile *)source;
+    struct bp_device *device = profile->device;
+    enum bp_status status;
+
+    if (!profile->takes || !device_profilers(device)->flush || bp_device_is_lost(device)) return;
+    bp_error_enter();
+    status = device_profilers(device)->flush(device->entry->self, device->index);
+    if (bp_device_leave(device, status, "flush"))
+        callback_warn(profile, "records of the device may be missing");
 }
 
 enum bp_status bp_device_profile_init(struct bp_device *device)
@@ -203,6 +235,7 @@ enum bp_status bp_device_profile_init(struct bp_device *device)
     profile->source.start = source_start;
     profile->source.stop = source_stop;
     profile->source.clock = source_read_clock;
+    profile->source.flush = source_flush;
     profile->sink = (struct bp_record_sink){sizeof profile->sink, profile, sink_put};
     profile->listener = (struct bp_range_listener){NULL, device->entry->self,
                                                    profilers->range_begin, profilers->range_end};

@@ -57,6 +57,7 @@ static enum bp_status sync_call(struct sync_request *s)
     if (s->timeline) bp_timeline_fail(s->timeline, status);
     else bp_device_fail(device, status);
     if (status == BP_OK || !bp_status_is_of_wait(status)) bp_snapshot_advance(&s->snapshot);
+    if (status == BP_OK) bp_profile_collect();
     return status;
 }
 
@@ -140,7 +141,7 @@ enum bp_status bp_device_synchronize_until(struct bp_device *device,
                                            const struct bp_deadline *until)
 {
     struct sync_request s = {.device = device,
-                              .turn = bp_deadline_is_set(until) ? device->host : NULL};
+                             .turn = bp_deadline_is_set(until) ? device->host : NULL};
     enum bp_status status;
 
     if (bp_device_is_lost(device)) return BP_OK;

@@ -247,6 +247,7 @@ enum bp_status bp_fence_wait(struct bp_timeline *timeline, uint64_t number,
     if (status == BP_OK || !bp_status_is_of_wait(status))
         bp_timeline_advance(timeline, fence->number);
     bp_fence_release(timeline, fence);
+    if (status == BP_OK && until) bp_profile_collect();
     if (status == BP_ERR_TIMEOUT && until)
         return bp_deadline_error(device, timeline, number, until);
     return status;

@@ -66,14 +66,25 @@ struct bp_profile_source {
     void (*start)(struct bp_profile_source *source, uint32_t flags);
     void (*stop)(struct bp_profile_source *source);
     /* Records a point of the source's clock; called at the beginning and at the end of each phase
-     * that is recorded. */
+     * that is recorded, and after flush. */
     void (*clock)(struct bp_profile_source *source);
+    /* Collects the records of work that has ended; called by bp_profile_collect. */
+    void (*flush)(struct bp_profile_source *source);
     bool started;
 };
 /* A source that is added while a profiler records is started at once, and one that is removed is
  * stopped. */
 void bp_profile_add_source(struct bp_profile_source *source);
 void bp_profile_remove_source(struct bp_profile_source *source);
+
+/* Collects the records of all sources and reads their clocks, if the last time was 0.1 s ago, or
+ * longer where collecting takes long. Called where a thread has waited for a device: it calls
+ * plugins, so that the thread must hold no lock, and changes the thread's error message. */
+void bp_profile_collect_now(void);
+static inline void bp_profile_collect(void)
+{
+    if (bp_profile_is_on()) bp_profile_collect_now();
+}
 
 /* A plugin that takes the app's ranges. Functions are called with a lock that adding and removing
  * need. */

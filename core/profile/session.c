@@ -15,6 +15,10 @@ enum phase {
     PHASE_ENDED
 };
 
+enum {
+    INTERVAL = 100000000 /* in nanoseconds: between times at which records are collected */
+};
+
 struct bp_profiler {
     uint32_t magic;
     struct bp_profiler_options options; /* path is not valid */
@@ -22,22 +26,33 @@ struct bp_profiler {
     enum phase phase;
     uint32_t steps, rounds; /* of this phase; that have ended */
     uint64_t step_began;
-    uint64_t late; /* the count at the start; then that of this profiler */
+    uint64_t late, late_before; /* late records; those of the process before the start */
 };
 
 /* Guards all below, and the phase of the profiler. Held while sources start and stop. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bp_profiler *active; /* the one that records, or waits for its next step */
+static struct bp_profiler *latest; /* the one that was started last; it counts late records */
 static struct bp_profiler *of_environment;
 static struct bp_profile_source *sources;
 static bool sources_started;
 static uint64_t serial;
 static bool environment_read;
 static _Atomic uint64_t late;
+static _Atomic uint64_t collect_at; /* when records are to be collected next; written with lock */
 
 void bp_profile_count_late(uint64_t count)
 {
     atomic_fetch_add(&late, count);
+}
+
+/* Called with the lock, while the profiler's file is open. Records come late until the next
+ * profiler starts. */
+static void profiler_update_late(struct bp_profiler *p)
+{
+    if (p != latest) return;
+    p->late = atomic_load(&late) - p->late_before;
+    atomic_store(&p->recording.file.header->late, p->late);
 }
 
 /* ---- sources ---- */
@@ -58,6 +73,30 @@ static void source_read_clock(struct bp_profile_source *source)
 static void sources_read_clocks(void)
 {
     for (struct bp_profile_source *s = sources; s; s = s->next) source_read_clock(s);
+}
+
+/* Called with the lock. Collecting takes a twentieth of the time at most. */
+static void sources_collect(uint64_t now)
+{
+    uint64_t spent;
+
+    if (!active || active->phase != PHASE_RECORD || now < atomic_load(&collect_at)) return;
+    for (struct bp_profile_source *s = sources; s; s = s->next)
+        if (s->started) s->flush(s);
+    sources_read_clocks();
+    spent = bp_profile_now() - now;
+    atomic_store(&collect_at, now + spent + (20 * spent > INTERVAL ? 20 * spent : INTERVAL));
+}
+
+/* A thread that finds the lock taken leaves the collecting to the next wait. */
+void bp_profile_collect_now(void)
+{
+    uint64_t now = bp_profile_now();
+
+    if (now < atomic_load_explicit(&collect_at, memory_order_relaxed)) return;
+    if (pthread_mutex_trylock(&lock)) return;
+    sources_collect(now);
+    pthread_mutex_unlock(&lock);
 }
 
 static void sources_switch(bool on)
@@ -108,6 +147,7 @@ static void profiler_enter(struct bp_profiler *p, enum phase phase)
     p->phase = phase;
     p->steps = 0;
     if (phase == PHASE_RECORD) {
+        atomic_store(&collect_at, bp_profile_now() + INTERVAL);
         bp_profile_writers_set(&p->recording);
         atomic_store(&bp_profile_state, BP_PROFILE_ON | p->options.flags);
     } else {
@@ -144,6 +184,7 @@ enum bp_status bp_profiler_step(struct bp_profiler *profiler)
         step.begin = profiler->step_began;
         step.end = profiler->step_began = bp_profile_now();
         if (profiler->phase == PHASE_RECORD) bp_profile_put(&step);
+        sources_collect(step.end);
         profiler->steps++;
         if (profiler->options.record && profiler->steps >= phase_steps(profiler, profiler->phase))
             profiler_end_phase(profiler);
@@ -231,7 +272,9 @@ enum bp_status bp_profiler_start(const struct bp_profiler_options *given,
                     : profiler_create(&options, &p);
     if (status == BP_OK) {
         p->recording.serial = ++serial;
-        p->late = atomic_load(&late);
+        if (latest) profiler_update_late(latest);
+        latest = p;
+        p->late_before = atomic_load(&late);
         p->step_began = bp_profile_now();
         active = p;
         profiler_enter_next(p, PHASE_SKIP);
@@ -249,8 +292,7 @@ static void profiler_stop(struct bp_profiler *p)
     if (p != active) return;
     profiler_enter(p, PHASE_ENDED);
     bp_profile_writers_finish();
-    p->late = atomic_load(&late) - p->late;
-    atomic_store(&header->late, p->late);
+    profiler_update_late(p);
     atomic_store(&header->lost, atomic_load(&p->recording.lost));
     atomic_store(&header->length_ns, bp_profile_now() - header->start_ns);
     atomic_store(&header->finished, 1);
@@ -271,6 +313,9 @@ enum bp_status bp_profiler_save(struct bp_profiler *profiler, const char *path)
     if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return bp_not_a("profiler");
     if (!path || !*path) return bp_error(BP_ERR_INVALID, "bp_profiler_save: path is NULL or empty");
     TRY(bp_profiler_stop(profiler));
+    pthread_mutex_lock(&lock);
+    profiler_update_late(profiler);
+    pthread_mutex_unlock(&lock);
     return bp_profile_file_save(&profiler->recording.file, path);
 }
 
@@ -284,7 +329,8 @@ enum bp_status bp_profiler_get_info(struct bp_profiler *profiler, struct bp_prof
     info.events = bp_profile_file_records(&r->file) - atomic_load(&r->clocks);
     info.lost = atomic_load(&r->lost);
     pthread_mutex_lock(&lock);
-    info.late = active == profiler ? atomic_load(&late) - profiler->late : profiler->late;
+    profiler_update_late(profiler);
+    info.late = profiler->late;
     pthread_mutex_unlock(&lock);
     pthread_mutex_lock(&r->file.lock);
     info.bytes = r->file.bytes;
@@ -297,6 +343,10 @@ void bp_profiler_destroy(struct bp_profiler *profiler)
 {
     if (!profiler || !bp_magic_is(profiler->magic, BP_MAGIC_PROFILER)) return;
     bp_profiler_stop(profiler);
+    pthread_mutex_lock(&lock);
+    profiler_update_late(profiler);
+    if (latest == profiler) latest = NULL;
+    pthread_mutex_unlock(&lock);
     profiler_free(profiler);
 }
 
@@ -372,7 +422,7 @@ void bp_profile_after_fork(void)
     bp_profile_writers_after_fork();
     bp_ranges_after_fork();
     pthread_mutex_init(&lock, NULL);
-    active = of_environment = NULL;
+    active = latest = of_environment = NULL;
     sources = NULL;
     sources_started = false;
     environment_read = false;

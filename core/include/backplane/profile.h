@@ -66,7 +66,8 @@ struct bp_profiler_options { /* parameters: set size to sizeof */
 BP_API enum bp_status bp_profiler_start(const struct bp_profiler_options *options,
                                         struct bp_profiler **out_profiler);
 
-/* Ends a step of the app, and begins the next. */
+/* Ends a step of the app, and begins the next. Ten times a second at most, it also collects the
+ * records of devices, as waits for devices do. */
 BP_API enum bp_status bp_profiler_step(struct bp_profiler *profiler);
 
 /* Ends recording: collects the records of devices. Does not wait for work that has not ended. A
@@ -78,7 +79,8 @@ struct bp_profiler_info { /* output struct: set size before the call */
     uint64_t events;  /* in the file */
     uint64_t bytes;   /* the size of the file */
     uint64_t lost;    /* events that found no room: the limit, or a full disk */
-    uint64_t late;    /* records of plugins after stop; they are dropped */
+    uint64_t late;    /* records of plugins after stop, until another profiler starts; they are
+                         dropped */
     const char *why;  /* the reason of the first loss; "". Valid as long as the profiler */
 };
 BP_API enum bp_status bp_profiler_get_info(struct bp_profiler *profiler,

@@ -76,13 +76,15 @@ struct bp_profilers { /* table */
      * unfinished work are lost. */
     void (*stop)(void *self, uint32_t device);
 
-    /* Hands over the records of all work that has ended. NULL: put is called as work ends, or in
-     * stop. */
+    /* Hands over the records of all work that has ended. Called between start and stop at steps of
+     * the app, and after waits for a device of any plugin: at most ten times a second. NULL: put is
+     * called as work ends, or in stop. */
     enum bp_status (*flush)(void *self, uint32_t device);
 
     /* Returns the time of the clock of the records. The core reads it beside CLOCK_MONOTONIC at
-     * the beginning and at the end of what is recorded; times in between lie on a straight line.
-     * NULL: the records have times of CLOCK_MONOTONIC. */
+     * the beginning and at the end of what is recorded, and whenever it calls flush, also if flush
+     * is NULL; times in between lie on straight lines. NULL: the records have times of
+     * CLOCK_MONOTONIC. */
     enum bp_status (*clock)(void *self, uint32_t device, uint64_t *out_ns);
 
     /* Called between start and stop on the thread that is about to submit work to the stream, by a
