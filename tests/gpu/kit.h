@@ -82,6 +82,17 @@ extern int unmet;
 /* Runs body(arg) in a child process. Returns its exit status, 1 if an expectation failed, or more
  * than 256 if a signal ended it. */
 int run_child(void (*body)(const void *arg), const void *arg);
+/* The n-th time that a call is made, where it fails. code: the status that the call returns, or a
+ * number that the test gives a meaning. */
+struct failing_call {
+    const char *call;
+    int n, code;
+};
+/* The exit status of a child in which the call was made fewer than n times. */
+enum { NOT_REACHED = 77 };
+/* Runs body(&place) in a child for one place after the other, until there are no more, and reports
+ * a line of TAP. before: is called before each child, or is NULL. */
+void each_place(const char *call, int code, void (*body)(const void *place), void (*before)(void));
 /* Prints one line of TAP. */
 void report(bool good, const char *name);
 void run_case(const char *name, void (*body)(const void *arg), const void *arg);

@@ -288,11 +288,6 @@ enum { STEPS = sizeof steps / sizeof *steps };
 
 /* ---- failures ---- */
 
-struct failure {
-    const char *call;
-    int n, code;
-};
-
 /* Whether failures of this call persist: those of work on the device do. */
 static bool calls_stays(const char *call)
 {
@@ -350,11 +345,9 @@ static void all_works(const char *when)
     nothing_is_left(when);
 }
 
-enum { NOT_REACHED = 77 };
-
 static void calls_fails(const void *arg)
 {
-    const struct failure *f = arg;
+    const struct failing_call *f = arg;
     struct world w = {.plugin = load(plugin_path)};
     char text[64];
     int failures;
@@ -634,18 +627,6 @@ static void events_while_a_module_is_loaded(const void *arg)
     nothing_is_left("afterwards");
 }
 
-/* Lets the call fail at one place after the other, until there are no more places. */
-static void each_place(const char *call)
-{
-    struct failure f = {call, 1, calls_stays(call) ? 719 : 999};
-    char name[96];
-    int status;
-
-    while ((status = run_child(calls_fails, &f)) == 0) f.n++;
-    snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
-    report(status == NOT_REACHED && f.n > 1, name);
-}
-
 int main(int argc, char **argv)
 {
     static const int none = -1, own = 0, other = 2, managed[] = {0, 1, 2};
@@ -677,6 +658,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (strcmp(calls[i], "device_description") != 0 && /* only hip has it */
             strcmp(calls[i], "error_text") != 0)           /* cannot fail */
-            each_place(calls[i]);
+            each_place(calls[i], calls_stays(calls[i]) ? 719 : 999, calls_fails, NULL);
     return cases_end();
 }

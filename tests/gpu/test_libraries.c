@@ -149,14 +149,8 @@ static void way_is_taken(const void *arg)
 
 /* ---- failures ---- */
 
-struct failure {
-    const char *call;
-    int n, code;
-};
-enum { NOT_REACHED = 77 };
-
 /* The first handle of a library is made only once, whether that fails or not. */
-static bool is_first_handle(const struct failure *f)
+static bool is_first_handle(const struct failing_call *f)
 {
     static const char *const calls[] = {"cublasLtCreate", "hipblasLtCreate", "cudnnCreate",
                                         "rocblas_create_handle", "rocblas_set_atomics_mode"};
@@ -168,7 +162,7 @@ static bool is_first_handle(const struct failure *f)
 
 static void libraries_fails(const void *arg)
 {
-    const struct failure *f = arg;
+    const struct failing_call *f = arg;
     struct world w, again;
     bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* that recipe has many of them */
     bool adds_bias = strstr(f->call, "Activation") != NULL; /* a call of the older interface */
@@ -198,18 +192,6 @@ static void libraries_fails(const void *arg)
         expect(run_recipe(&again, &recipes[i]) == WORKS, "afterwards, %s: %s", recipes[i].row,
                error_text);
     end(&again);
-}
-
-/* Lets the call fail at one place after the other, until there are no more places. */
-static void each_place(const char *call)
-{
-    struct failure f = {call, 1, 999};
-    char name[128];
-    int status;
-
-    while ((status = run_child(libraries_fails, &f)) == 0) f.n++;
-    snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
-    report(status == NOT_REACHED && f.n > 1, name);
 }
 
 /* A library that reports that it has no algorithm is passed over, without a message. */
@@ -569,7 +551,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (!strstr(calls[i], "String") && !strstr(calls[i], "_to_string") &&
             !strstr(calls[i], "Version"))
-            each_place(calls[i]);
+            each_place(calls[i], 999, libraries_fails, NULL);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         run_case(ways[i].name, way_is_taken, &ways[i]);
     run_case("graphs of cuDNN's are kept", graphs_are_kept, NULL);
