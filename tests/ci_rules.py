@@ -57,7 +57,7 @@ BUDGETS = {
     "normal: conform template": (15, WALL),
     "normal: conform sim --quick in part": (45, WALL),
     "normal: conform xpu --quick": (100, WALL),
-    "normal: conform xpu --suite=kernel in part": (55, WALL),
+    "normal: conform xpu --suite=kernel in part": (35, WALL),
     "normal: conform xpu beside cpu": (5, WALL),
     "normal: conform cpu --quick in part async": (15, WALL),
     "normal: conform cuda --quick in part": (18, WALL),  # twice: kernels, and the rest
@@ -94,7 +94,7 @@ BUDGETS = {
     "tsan: standins": (90, SUM),
     "tsan: ccl": (300, SUM),
     "tsan: kit": (10, SUM),
-    "tsan: conform cpu --quick in part": (110, BESIDE),
+    "tsan: conform cpu --quick in part": (60, BESIDE),  # twice: kernels, and the rest
     "tsan: conform template --quick in part": (20, BESIDE),
     "tsan: conform sim --quick in part": (55, BESIDE),
     "tsan: conform xpu --quick in part": (40, BESIDE),
