@@ -21,6 +21,9 @@ const Tensor &lowered::in(uint32_t i) const
 {
     if (!has(i))
         throw unsupported(std::string(node.name) + ": input " + std::to_string(i) + " is absent");
+    if (!l.tensor[(std::size_t)node.in[i]].valid())
+        throw unsupported(std::string(node.name) + ": input " + std::to_string(i) +
+                          " is not made before the node");
     return l.tensor[(std::size_t)node.in[i]];
 }
 
