@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the ipu plugin on machines without the shim, with a bad one, without a device, and with failures of Poplar.
 
-    machine.py BP SHIM OLD LACKS STANDIN
+    machine.py BP SHIM OLD LACKS STANDIN TWO
         SHIM: the shim on the stand-in for Poplar; OLD: a library of another interface; LACKS: one without some functions;
-        STANDIN: the folder of the stand-in
+        STANDIN: the folder of the stand-in; TWO: the plugin with another name
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import in_folders  # noqa: E402
 
-BP, SHIM, OLD, LACKS, STANDIN = sys.argv[1:]
+BP, SHIM, OLD, LACKS, STANDIN, TWO = sys.argv[1:]
 tests = []
 
 
@@ -98,6 +99,14 @@ def a_shim_of_another_interface_is_named(folder):
 
 
 @test
+def a_shim_without_poplars_libraries_is_broken(folder):
+    """The copy does not find the stand-in, which is beside the original: as a shim whose SDK was removed."""
+    shutil.copy(SHIM, folder)
+    path = os.path.join(folder, os.path.basename(SHIM))
+    broken(environment(folder, BP_IPU_SHIM=path), path, "cannot be opened", "libbp_standin_poplar.so: cannot open shared object file")
+
+
+@test
 def folders_are_searched(folder):
     library = os.path.join(folder, ".local", "lib")
     os.makedirs(library)
@@ -105,6 +114,39 @@ def folders_are_searched(folder):
     code, text = bp(environment(folder, LD_LIBRARY_PATH=STANDIN), "info", "ipu:0")
     assert code == 0, text
     said(text, "IPU 0, 1472 tiles")
+
+
+@test
+def without_an_ipu_the_plugin_is_absent(folder):
+    absent(environment(folder, BP_IPU_SHIM=SHIM, BP_STANDIN_DEVICES="0"), "Poplar finds no IPU",
+           "BP_IPU_TARGET=model runs its model on the host")
+
+
+@test
+def without_permission_the_reason_is_poplars(folder):
+    """How Poplar reports a device file that it may not open is not documented: it throws when it lists the devices, or when the
+    process attaches."""
+    broken(environment(folder, BP_IPU_SHIM=SHIM, BP_STANDIN_FAIL="poplar.DeviceManager.getDevices:1:5"),
+           "bp_ipu_open answers 1: poplar.DeviceManager.getDevices: told to fail")
+    code, text = run(environment(folder, BP_IPU_SHIM=SHIM, BP_STANDIN_FAIL="poplar.Device.attach:1:5"))
+    assert code, text
+    said(text, "bp_ipu_run answers 1: poplar.Device.attach: told to fail")
+
+
+@test
+def two_plugins_of_the_kind_share_the_devices(folder):
+    """A process attaches to an IPU once: both plugins have the shim's list of devices."""
+    second = os.path.join(folder, "second")
+    os.mkdir(second)
+    shutil.copy(TWO, second)
+    env = environment(folder, BP_IPU_SHIM=SHIM)
+    code, text = bp(env, "manifest", os.path.join(second, "bp_ipu_two.so"), "-o", os.path.join(second, "bp_ipu_two.json"))
+    assert code == 0, text
+    env["BP_PLUGIN_PATH"] = second
+    _, text = bp(env, "list", "--probe")
+    assert sum(line.split()[1:4:2] == ["ipu", "ready"] for line in text.splitlines() if "ipu" in line) == 2, text
+    code, text = run(env)
+    assert code == 0, text
 
 
 @test
