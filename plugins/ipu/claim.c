@@ -3,6 +3,10 @@
  * others out. */
 #include "engine.h"
 
+#include <kit/claim.h>
+
+_Static_assert(BP_IPU_RANK == (int)KIT_CLAIM_RANK, "the axes of a value");
+
 /* Whether the shim has an operator for the update. */
 static bool is_known_update(const struct ipu_op *op)
 {
@@ -13,9 +17,7 @@ static bool is_known_update(const struct ipu_op *op)
 static const char *refuses_flags(uint32_t flags)
 {
     if (flags & BP_DATA_RANDOM) return "Poplar draws other random numbers";
-    if (flags & BP_DATA_BOUND) return "extents that depend on data";
-    if (flags & BP_DATA_PINNED) return "the app demands a kernel";
-    return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
+    return kit_claim_flags(flags);
 }
 
 /* adam still computes the powers of its betas if its parameters are empty. */
@@ -26,24 +28,8 @@ static bool is_step_of_nothing(const struct ipu_node *n, const struct ipu_op *op
 
 static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes, bool may_be_empty)
 {
-    if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
-        return "a dtype that PopLibs does not compute";
-    if (v->rank > BP_IPU_RANK) return "more than 8 axes";
-    if (v->layout) return "a layout of its own";
-    if (v->flags & BP_DATA_SHAPE_ONLY) return "a value without contents";
-    for (uint32_t a = 0; a < v->rank; a++)
-        if (v->shape[a] < 0 || (!v->shape[a] && !may_be_empty))
-            return "an empty tensor, or an extent that is not known";
-    return NULL;
-}
-
-/* Inputs that supply an attribute: the attribute is then not known. */
-static bool has_attribute_tensor(const struct bp_data_node *node)
-{
-    for (uint32_t p = 0; p < node->info->n_in; p++)
-        for (uint32_t i = node->in_at[p]; i < node->in_at[p + 1]; i++)
-            if (node->info->in[p].kind == BP_PORT_HOST && node->in[i] != BP_DATA_NONE) return true;
-    return false;
+    if (!kit_claim_has_dtype(v, dtypes)) return "a dtype that PopLibs does not compute";
+    return kit_claim_value(v, may_be_empty);
 }
 
 const char *ipu_refuses(const struct ipu_node *n)
@@ -59,7 +45,7 @@ const char *ipu_refuses(const struct ipu_node *n)
     is_nothing = is_step_of_nothing(n, op);
     may_be_empty = op->op == BP_IPU_OP_concat || op->op == BP_IPU_OP_cache_write || is_nothing ||
                    ipu_op_of_nothing(n, &value);
-    if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
+    if (kit_claim_has_attribute_tensor(node)) return "a tensor supplies an attribute";
     for (uint32_t i = 0; i < node->n_in && !why; i++) {
         uint64_t dtypes = op->dtypes | (ipu_op_takes_i64(op, i) ? BP_M(I64) | BP_M(I32) : 0);
         if (op->op == BP_IPU_OP_where && i == 0) dtypes = BP_M(BOOL);

@@ -3,34 +3,21 @@
  * others out. */
 #include "engine.h"
 
+#include <kit/claim.h>
+
+_Static_assert(OPENVINO_RANK == (int)KIT_CLAIM_RANK, "the axes of a value");
+
 static const char *refuses_flags(uint32_t flags)
 {
     if (flags & BP_DATA_RANDOM) return "the library draws other random numbers";
     if (flags & BP_DATA_UPDATE) return "an update in place";
-    if (flags & BP_DATA_BOUND) return "extents that depend on data";
-    if (flags & BP_DATA_PINNED) return "the app demands a kernel";
-    return flags & BP_DATA_FIXED ? "the node belongs to the core" : NULL;
+    return kit_claim_flags(flags);
 }
 
 static const char *refuses_value(const struct bp_data_value *v, uint64_t dtypes)
 {
-    if (v->dtype >= 64 || !(dtypes & UINT64_C(1) << v->dtype))
-        return "a dtype for which the library has other rules";
-    if (v->rank > OPENVINO_RANK) return "more than 8 axes";
-    if (v->layout) return "a layout of its own";
-    if (v->flags & BP_DATA_SHAPE_ONLY) return "a value without contents";
-    for (uint32_t a = 0; a < v->rank; a++)
-        if (v->shape[a] <= 0) return "an empty tensor, or an extent that is not known";
-    return NULL;
-}
-
-/* Inputs that supply an attribute: the attribute is then not known. */
-static bool has_attribute_tensor(const struct bp_data_node *node)
-{
-    for (uint32_t p = 0; p < node->info->n_in; p++)
-        for (uint32_t i = node->in_at[p]; i < node->in_at[p + 1]; i++)
-            if (node->info->in[p].kind == BP_PORT_HOST && node->in[i] != BP_DATA_NONE) return true;
-    return false;
+    if (!kit_claim_has_dtype(v, dtypes)) return "a dtype for which the library has other rules";
+    return kit_claim_value(v, false);
 }
 
 const char *openvino_refuses(const struct ov_node *n)
@@ -40,7 +27,7 @@ const char *openvino_refuses(const struct ov_node *n)
     const char *why = op ? refuses_flags(node->flags) : "an operator that the plugin does not know";
 
     if (why) return why;
-    if (has_attribute_tensor(node)) return "a tensor supplies an attribute";
+    if (kit_claim_has_attribute_tensor(node)) return "a tensor supplies an attribute";
     if (node->n_in > OPENVINO_PARTS) return "more than 256 inputs";
     for (uint32_t i = 0; i < node->n_in && !why; i++)
         if (ov_in(n, i)) why = refuses_value(ov_in(n, i), op->dtypes);
