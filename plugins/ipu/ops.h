@@ -82,7 +82,8 @@ static inline const struct bp_data_value *ipu_out(const struct ipu_node *n)
     return absent ? ipu_in(n, 0) : ipu_value(n->graph, n->node->out[0]);
 }
 
-/* Result i, or if it is absent the input that it updates, which has its type; NULL: there is neither. */
+/* Result i, or if it is absent the input that it updates, which has its type; NULL: there is
+ * neither. */
 const struct bp_data_value *ipu_result(const struct ipu_node *n, uint32_t i);
 /* How many results the node of the shim has. */
 uint32_t ipu_results(const struct ipu_node *n);
