@@ -92,20 +92,20 @@ CANN_API int HcclGetRootInfo(void *out)
 {
     struct cann_context *context;
     int code = cann_enter_context("HcclGetRootInfo", &context);
-    unsigned char id[BASE_ID_SIZE];
+    unsigned char id[RANKS_ID_SIZE];
 
     if (!code && !out) code = base_refuse(E_PTR, "rootInfo is NULL");
     if (!code && base_exchange_id(id)) code = E_INTERNAL;
     if (code) return hccl_leave(code);
     memset(out, 0xc3, ROOT_INFO); /* the last bytes count, too */
-    memcpy((char *)out + ROOT_INFO - BASE_ID_SIZE, id, BASE_ID_SIZE);
+    memcpy((char *)out + ROOT_INFO - RANKS_ID_SIZE, id, RANKS_ID_SIZE);
     return hccl_leave(0);
 }
 
 /* Each byte of a root info has to arrive. */
 static bool info_is_whole(const unsigned char *info)
 {
-    for (int i = 0; i < ROOT_INFO - BASE_ID_SIZE; i++)
+    for (int i = 0; i < ROOT_INFO - RANKS_ID_SIZE; i++)
         if (info[i] != 0xc3) return false;
     return true;
 }
@@ -121,7 +121,7 @@ CANN_API int HcclCommInitRootInfo(uint32_t n, const void *info, uint32_t rank, v
     if (!code && (!n || rank >= n)) code = base_refuse(E_PARA, "rank %u of %u", rank, n);
     if (!code && !info_is_whole(info)) code = base_refuse(E_PARA, "this is no root info");
     if (code) return hccl_leave(code);
-    code = base_comm_join((const char *)info + ROOT_INFO - BASE_ID_SIZE, (int)n, (int)rank,
+    code = base_comm_join((const char *)info + ROOT_INFO - RANKS_ID_SIZE, (int)n, (int)rank,
                           wait ? atoi(wait) * 1000 : WAIT_MS, context->device, hccl_combine, &comm);
     if (code == BASE_TIMEOUT) code = base_refuse(E_TIMEOUT, "a rank has not joined in time");
     else if (code) code = base_refuse(code == BASE_NO_MEMORY ? E_MEMORY : E_PARA, "cannot join");
@@ -166,7 +166,7 @@ CANN_API int HcclGetRankId(void *comm, uint32_t *out)
 
 /* Whether `parts` times count elements at an address are memory of the device. */
 static int buffer_check(const struct cann_context *context, const void *at,
-                        const struct base_exchange_op *op, uint64_t parts, const char *what)
+                        const struct ranks_op *op, uint64_t parts, const char *what)
 {
     size_t bytes = (size_t)(op->count * parts) * op->width;
 
@@ -176,38 +176,39 @@ static int buffer_check(const struct cann_context *context, const void *at,
 }
 
 /* Source and destination may be the same place, but must not overlap otherwise. */
-static int overlap_check(const struct base_exchange_op *op, uint64_t src_parts, uint64_t dst_parts,
+static int overlap_check(const struct ranks_op *op, uint64_t src_parts, uint64_t dst_parts,
                          int rank)
 {
     uintptr_t src = (uintptr_t)op->src, dst = (uintptr_t)op->dst, own = dst;
     uint64_t bytes = op->count * op->width;
 
-    if (op->call == BASE_ALL_GATHER) own = dst + (uint64_t)rank * bytes;
-    if (op->call == BASE_REDUCE_SCATTER && src + (uint64_t)rank * bytes == dst) return 0;
-    if (op->call != BASE_ALL_TO_ALL && src == own) return 0;
+    if (op->call == RANKS_ALL_GATHER) own = dst + (uint64_t)rank * bytes;
+    if (op->call == RANKS_REDUCE_SCATTER && src + (uint64_t)rank * bytes == dst) return 0;
+    if (op->call != RANKS_ALL_TO_ALL && src == own) return 0;
     if (src >= dst + bytes * dst_parts || dst >= src + bytes * src_parts) return 0;
     return base_misuse(E_PARA, "the source overlaps the destination");
 }
 
 /* The parts of source and destination on this rank. */
-static void parts_of(const struct base_exchange_op *op, int ranks, uint64_t *src, uint64_t *dst)
+static void parts_of(const struct ranks_op *op, int ranks, uint64_t *src, uint64_t *dst)
 {
     uint64_t all = (uint64_t)ranks;
 
-    *src = op->call == BASE_REDUCE_SCATTER || op->call == BASE_ALL_TO_ALL ? all
-                                                                          : op->call != BASE_RECV;
-    *dst = op->call == BASE_ALL_GATHER || op->call == BASE_ALL_TO_ALL ? all : op->call != BASE_SEND;
+    *src = op->call == RANKS_REDUCE_SCATTER || op->call == RANKS_ALL_TO_ALL
+               ? all
+               : op->call != RANKS_RECV;
+    *dst = op->call == RANKS_ALL_GATHER || op->call == RANKS_ALL_TO_ALL ? all
+                                                                        : op->call != RANKS_SEND;
 }
 
-static int op_check(struct cann_context *context, struct base_comm *comm,
-                    struct base_exchange_op *op)
+static int op_check(struct cann_context *context, struct base_comm *comm, struct ranks_op *op)
 {
-    bool reduces = op->call == BASE_ALL_REDUCE || op->call == BASE_REDUCE ||
-                   op->call == BASE_REDUCE_SCATTER;
+    bool reduces = op->call == RANKS_ALL_REDUCE || op->call == RANKS_REDUCE ||
+                   op->call == RANKS_REDUCE_SCATTER;
     uint64_t src, dst;
     int code = 0;
 
-    if (op->call == BASE_BARRIER) return 0;
+    if (op->call == RANKS_BARRIER) return 0;
     if (op->type < 0 || op->type >= TYPES) return base_refuse(E_PARA, "data type %d", op->type);
     op->width = widths[op->type];
     if (reduces && (op->reduction < 0 || op->reduction > 3))
@@ -216,12 +217,12 @@ static int op_check(struct cann_context *context, struct base_comm *comm,
         return base_refuse(E_NOT_SUPPORT, "a reduction of data type %d", op->type);
     if (op->peer < 0 || op->peer >= base_comm_ranks(comm))
         return base_refuse(E_PARA, "rank %d of %d", op->peer, base_comm_ranks(comm));
-    if (op->call >= BASE_SEND && op->peer == base_comm_rank(comm))
+    if (op->call >= RANKS_SEND && op->peer == base_comm_rank(comm))
         return base_refuse(E_PARA, "a rank that sends to itself");
     parts_of(op, base_comm_ranks(comm), &src, &dst);
     if (src) code = buffer_check(context, op->src, op, src, "the source");
     if (!code && dst) code = buffer_check(context, op->dst, op, dst, "the destination");
-    if (!code && src && dst && op->call != BASE_BROADCAST)
+    if (!code && src && dst && op->call != RANKS_BROADCAST)
         code = overlap_check(op, src, dst, base_comm_rank(comm));
     return code;
 }
@@ -231,12 +232,12 @@ static _Thread_local struct {
     int depth, n;
     struct base_comm *comm;
     struct base_stream *stream;
-    struct base_exchange_op op[GROUP];
+    struct ranks_op op[GROUP];
 } group;
 
 /* Checks and submits operations. The communicator belongs to the device of its thread then. */
 static int hccl_submit(int code, struct cann_context *context, void *comm, void *handle,
-                       struct base_exchange_op *op, int n)
+                       struct ranks_op *op, int n)
 {
     struct base_stream *stream;
 
@@ -246,7 +247,7 @@ static int hccl_submit(int code, struct cann_context *context, void *comm, void 
     if (!code && base_comm_device(comm) != context->device)
         code = base_misuse(E_PARA, "the communicator belongs to another device");
     for (int i = 0; i < n && !code; i++) code = op_check(context, comm, &op[i]);
-    if (!code && group.depth && op->call >= BASE_SEND) {
+    if (!code && group.depth && op->call >= RANKS_SEND) {
         if (group.n + n > GROUP || (group.n && (group.comm != comm || group.stream != stream)))
             return hccl_leave(base_refuse(E_PARA, "a group of several communicators or streams"));
         memcpy(group.op + group.n, op, (size_t)n * sizeof *op);
@@ -262,7 +263,7 @@ static int hccl_submit(int code, struct cann_context *context, void *comm, void 
 CANN_API int HcclAllReduce(void *src, void *dst, uint64_t count, int dtype, int op, void *comm,
                            void *stream)
 {
-    struct base_exchange_op call = {BASE_ALL_REDUCE, src, dst, count, 0, dtype, op, 0};
+    struct ranks_op call = {RANKS_ALL_REDUCE, src, dst, count, 0, dtype, op, 0};
     struct cann_context *context;
     int code = cann_enter_context("HcclAllReduce", &context);
 
@@ -272,7 +273,7 @@ CANN_API int HcclAllReduce(void *src, void *dst, uint64_t count, int dtype, int 
 CANN_API int HcclReduce(void *src, void *dst, uint64_t count, int dtype, int op, uint32_t root,
                         void *comm, void *stream)
 {
-    struct base_exchange_op call = {BASE_REDUCE, src, dst, count, 0, dtype, op, (int)root};
+    struct ranks_op call = {RANKS_REDUCE, src, dst, count, 0, dtype, op, (int)root};
     struct cann_context *context;
     int code = cann_enter_context("HcclReduce", &context);
 
@@ -282,7 +283,7 @@ CANN_API int HcclReduce(void *src, void *dst, uint64_t count, int dtype, int op,
 CANN_API int HcclBroadcast(void *buffer, uint64_t count, int dtype, uint32_t root, void *comm,
                            void *stream)
 {
-    struct base_exchange_op call = {BASE_BROADCAST, buffer, buffer, count, 0, dtype, 0, (int)root};
+    struct ranks_op call = {RANKS_BROADCAST, buffer, buffer, count, 0, dtype, 0, (int)root};
     struct cann_context *context;
     int code = cann_enter_context("HcclBroadcast", &context);
 
@@ -292,7 +293,7 @@ CANN_API int HcclBroadcast(void *buffer, uint64_t count, int dtype, uint32_t roo
 CANN_API int HcclAllGather(void *src, void *dst, uint64_t count, int dtype, void *comm,
                            void *stream)
 {
-    struct base_exchange_op call = {BASE_ALL_GATHER, src, dst, count, 0, dtype, 0, 0};
+    struct ranks_op call = {RANKS_ALL_GATHER, src, dst, count, 0, dtype, 0, 0};
     struct cann_context *context;
     int code = cann_enter_context("HcclAllGather", &context);
 
@@ -302,7 +303,7 @@ CANN_API int HcclAllGather(void *src, void *dst, uint64_t count, int dtype, void
 CANN_API int HcclReduceScatter(void *src, void *dst, uint64_t count, int dtype, int op, void *comm,
                                void *stream)
 {
-    struct base_exchange_op call = {BASE_REDUCE_SCATTER, src, dst, count, 0, dtype, op, 0};
+    struct ranks_op call = {RANKS_REDUCE_SCATTER, src, dst, count, 0, dtype, op, 0};
     struct cann_context *context;
     int code = cann_enter_context("HcclReduceScatter", &context);
 
@@ -313,8 +314,8 @@ CANN_API int HcclReduceScatter(void *src, void *dst, uint64_t count, int dtype, 
 CANN_API int HcclAlltoAll(const void *src, uint64_t src_count, int src_dtype, const void *dst,
                           uint64_t dst_count, int dst_dtype, void *comm, void *stream)
 {
-    struct base_exchange_op call = {
-        BASE_ALL_TO_ALL, src, (void *)(uintptr_t)dst, src_count, 0, src_dtype, 0, 0};
+    struct ranks_op call = {
+        RANKS_ALL_TO_ALL, src, (void *)(uintptr_t)dst, src_count, 0, src_dtype, 0, 0};
     struct cann_context *context;
     int code = cann_enter_context("HcclAlltoAll", &context);
 
@@ -325,7 +326,7 @@ CANN_API int HcclAlltoAll(const void *src, uint64_t src_count, int src_dtype, co
 
 CANN_API int HcclBarrier(void *comm, void *stream)
 {
-    struct base_exchange_op call = {.call = BASE_BARRIER};
+    struct ranks_op call = {.call = RANKS_BARRIER};
     struct cann_context *context;
     int code = cann_enter_context("HcclBarrier", &context);
 
@@ -334,7 +335,7 @@ CANN_API int HcclBarrier(void *comm, void *stream)
 
 CANN_API int HcclSend(void *src, uint64_t count, int dtype, uint32_t peer, void *comm, void *stream)
 {
-    struct base_exchange_op call = {BASE_SEND, src, NULL, count, 0, dtype, 0, (int)peer};
+    struct ranks_op call = {RANKS_SEND, src, NULL, count, 0, dtype, 0, (int)peer};
     struct cann_context *context;
     int code = cann_enter_context("HcclSend", &context);
 
@@ -343,7 +344,7 @@ CANN_API int HcclSend(void *src, uint64_t count, int dtype, uint32_t peer, void 
 
 CANN_API int HcclRecv(void *dst, uint64_t count, int dtype, uint32_t peer, void *comm, void *stream)
 {
-    struct base_exchange_op call = {BASE_RECV, NULL, dst, count, 0, dtype, 0, (int)peer};
+    struct ranks_op call = {RANKS_RECV, NULL, dst, count, 0, dtype, 0, (int)peer};
     struct cann_context *context;
     int code = cann_enter_context("HcclRecv", &context);
 
@@ -352,7 +353,7 @@ CANN_API int HcclRecv(void *dst, uint64_t count, int dtype, uint32_t peer, void 
 
 CANN_API int HcclBatchSendRecv(struct hccl_item *items, uint32_t n, void *comm, void *stream)
 {
-    struct base_exchange_op op[GROUP];
+    struct ranks_op op[GROUP];
     struct cann_context *context;
     int code = cann_enter_context("HcclBatchSendRecv", &context);
 
@@ -360,14 +361,14 @@ CANN_API int HcclBatchSendRecv(struct hccl_item *items, uint32_t n, void *comm, 
     if (!code && (!n || n > GROUP)) code = base_refuse(E_PARA, "%u items", n);
     for (uint32_t i = 0; i < n && !code; i++) {
         if (items[i].type < 0 || items[i].type > 1) code = base_refuse(E_PARA, "item %u", i);
-        op[i] = (struct base_exchange_op){items[i].type ? BASE_RECV : BASE_SEND,
-                                          items[i].buffer,
-                                          items[i].buffer,
-                                          items[i].count,
-                                          0,
-                                          items[i].dtype,
-                                          0,
-                                          (int)items[i].remote};
+        op[i] = (struct ranks_op){items[i].type ? RANKS_RECV : RANKS_SEND,
+                                  items[i].buffer,
+                                  items[i].buffer,
+                                  items[i].count,
+                                  0,
+                                  items[i].dtype,
+                                  0,
+                                  (int)items[i].remote};
     }
     return hccl_submit(code, context, comm, stream, op, code ? 0 : (int)n);
 }
