@@ -404,28 +404,39 @@ static void cudnn_compute(const struct run *r, void *const at[PARTS], double *su
     cudnn_put(r, at[r->result], sums);
 }
 
+/* The host memory of `count` elements of this type; false: there is no such memory. */
+static bool reach_elements(const void *from, int64_t count, enum sim_type type, void **out)
+{
+    *out = sim_reach(from, (size_t)count * sim_size(type));
+    return *out;
+}
+
+int cudnn_reach(const struct thing *part, void *const from[], int n, int needed, void *out[],
+                int code)
+{
+    if (!code) code = sim_doomed(SIM_CALL_work);
+    for (int i = 0; i < n && !code; i++) {
+        out[i] = NULL;
+        if (i >= needed && !from[i]) continue;
+        if (!reach_elements(from[i], cudnn_extent_of(&part[i]), part[i].type, &out[i]))
+            code = SIM_ILLEGAL_ADDRESS;
+    }
+    return code;
+}
+
 int cudnn_run_conv(void *p, int code)
 {
     const struct run *r = p;
+    const struct thing *y = &r->part[2];
     void *at[PARTS] = {NULL};
     double *sums;
 
-    if (!code) code = sim_doomed(SIM_CALL_work);
-    for (int i = 0; i < 3 && !code; i++) {
-        at[i] = sim_reach(r->at[i],
-                          (size_t)cudnn_extent_of(&r->part[i]) * sim_size(r->part[i].type));
-        if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
-    }
-    if (!code && r->at[BIAS]) {
-        const struct thing *y = &r->part[2];
-        at[BIAS] = sim_reach(r->at[BIAS], (size_t)y->shape[1] * sim_size(y->type));
-        if (!at[BIAS]) code = SIM_ILLEGAL_ADDRESS;
-    }
-    if (!code && r->at[RESIDUAL]) {
-        const struct thing *y = &r->part[2];
-        at[RESIDUAL] = sim_reach(r->at[RESIDUAL], (size_t)cudnn_extent_of(y) * sim_size(y->type));
-        if (!at[RESIDUAL]) code = SIM_ILLEGAL_ADDRESS;
-    }
+    code = cudnn_reach(r->part, r->at, 3, 3, at, code);
+    if (!code && r->at[BIAS] && !reach_elements(r->at[BIAS], y->shape[1], y->type, &at[BIAS]))
+        code = SIM_ILLEGAL_ADDRESS;
+    if (!code && r->at[RESIDUAL] &&
+        !reach_elements(r->at[RESIDUAL], cudnn_extent_of(y), y->type, &at[RESIDUAL]))
+        code = SIM_ILLEGAL_ADDRESS;
     if (code) return code;
     sums = calloc((size_t)cudnn_extent_of(&r->part[r->result]), sizeof *sums);
     if (!sums) return SIM_OUT_OF_MEMORY;

@@ -70,6 +70,11 @@ bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing
 bool cudnn_is_bias(const struct thing *bias, const struct thing *y);
 /* The number of elements from a tensor's first one to its last one. */
 int64_t cudnn_extent_of(const struct thing *t);
+/* Begins work on n operands: out[i] becomes the host memory of part[i], which the work has at
+ * from[i]. Operands from number `needed` on may be absent, with no address. code: an earlier
+ * failure. Returns it, or that of an operand that is not in memory. Under the lock. */
+int cudnn_reach(const struct thing *part, void *const from[], int n, int needed, void *out[],
+                int code);
 /* The work of a struct run, for sim_submit. */
 int cudnn_run_conv(void *run, int code);
 

@@ -72,15 +72,10 @@ static void attention_compute(const struct attention *a, void *const at[4], doub
 int cudnn_run_attention(void *p, int code)
 {
     const struct attention *a = p;
-    void *at[4] = {NULL};
+    void *at[4];
     double *weight;
 
-    if (!code) code = sim_doomed(SIM_CALL_work);
-    for (int i = 0; i < 4 && !code; i++) {
-        at[i] = sim_reach(a->at[i],
-                          (size_t)cudnn_extent_of(&a->part[i]) * sim_size(a->part[i].type));
-        if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
-    }
+    code = cudnn_reach(a->part, a->at, 4, 4, at, code);
     if (code) return code;
     weight = calloc((size_t)a->part[1].shape[LENGTH], sizeof *weight);
     if (!weight) return SIM_OUT_OF_MEMORY;

@@ -50,15 +50,9 @@ static void norm_row(const struct norm *n, void *const at[NORM_PARTS], int64_t r
 int cudnn_run_norm(void *p, int code)
 {
     const struct norm *n = p;
-    void *at[NORM_PARTS] = {NULL};
+    void *at[NORM_PARTS];
 
-    if (!code) code = sim_doomed(SIM_CALL_work);
-    for (int i = 0; i < NORM_PARTS && !code; i++) {
-        if (!n->at[i]) continue;
-        at[i] = sim_reach(n->at[i],
-                          (size_t)cudnn_extent_of(&n->part[i]) * sim_size(n->part[i].type));
-        if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
-    }
+    code = cudnn_reach(n->part, n->at, NORM_PARTS, 0, at, code);
     if (code) return code;
     pthread_mutex_unlock(&sim.lock);
     for (int64_t row = 0; row < n->part[NORM_X].shape[0]; row++) norm_row(n, at, row);
