@@ -3,6 +3,14 @@
 #include "gemm.h"
 #include <unistd.h>
 
+bool sim_gemm_is_good(const struct sim_gemm *g)
+{
+    return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&
+           g->between[SIM_A] >= (g->transposed[0] ? g->k : g->m) &&
+           g->between[SIM_B] >= (g->transposed[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
+           g->between[SIM_D] >= g->m;
+}
+
 /* The host memory of a matrix; NULL: the matrix is not completely in valid memory. */
 static void *gemm_reach(const struct sim_gemm *g, int i)
 {

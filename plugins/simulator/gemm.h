@@ -22,6 +22,9 @@ struct sim_gemm {
     int64_t between[SIM_MATRICES], step[SIM_MATRICES];
 };
 
+/* Whether the shape and the strides are valid: no column is shorter than its elements take. BLAS
+ * libraries check that when they are called. */
+bool sim_gemm_is_good(const struct sim_gemm *gemm);
 /* Under the driver's lock. */
 int sim_gemm_submit(void *stream, const struct sim_gemm *gemm);
 

@@ -131,15 +131,6 @@ static enum sim_type rocblas_type_of(int type)
                                   : SIM_TYPES;
 }
 
-/* Whether the arguments are valid: each leading dimension is at least the length of a column. */
-static bool rocblas_is_good(const struct sim_gemm *g)
-{
-    return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&
-           g->between[SIM_A] >= (g->transposed[0] ? g->k : g->m) &&
-           g->between[SIM_B] >= (g->transposed[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
-           g->between[SIM_D] >= g->m;
-}
-
 int rocblas_gemm_strided_batched_ex(void *p, int trans_a, int trans_b, int32_t m, int32_t n,
                                     int32_t k, const void *alpha, const void *a, int type_a,
                                     int32_t between_a, int64_t step_a, const void *b, int type_b,
@@ -165,7 +156,8 @@ int rocblas_gemm_strided_batched_ex(void *p, int trans_a, int trans_b, int32_t m
 
     if (!code && (handle->magic != MAGIC || handle->atomics || type_b != type_a ||
                   type_c != type_a || type_d != type_a || algorithm || solution || flags ||
-                  sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !rocblas_is_good(&g)))
+                  sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) ||
+                  !sim_gemm_is_good(&g)))
         code = INVALID_VALUE;
     if (!code && handle->polls) return sim_leave(return_size(handle));
     if (!code && !(a && b && c && d)) code = ROCBLAS_INVALID_POINTER;

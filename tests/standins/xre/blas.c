@@ -76,14 +76,6 @@ static enum sim_type blas_type_of(int type)
     return type == 0 ? SIM_F32 : type == 2 ? SIM_F16 : type == 14 ? SIM_BF16 : SIM_TYPES;
 }
 
-static bool blas_is_good(const struct sim_gemm *g)
-{
-    return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 &&
-           g->between[SIM_A] >= (g->transposed[0] ? g->k : g->m) &&
-           g->between[SIM_B] >= (g->transposed[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
-           g->at[SIM_A] && g->at[SIM_B] && g->at[SIM_C];
-}
-
 /* Submits products whose result is their summand too. */
 static int blas_multiply(const char *function, struct handle *handle, const int trans[2],
                          const int type[3], int compute_type, int algorithm, struct sim_gemm *g,
@@ -107,7 +99,8 @@ static int blas_multiply(const char *function, struct handle *handle, const int 
     g->at[SIM_D] = g->at[SIM_C];
     g->between[SIM_D] = g->between[SIM_C];
     g->step[SIM_D] = g->step[SIM_C];
-    if (!handle->stream || !blas_is_good(g)) return INVALID_VALUE;
+    if (!handle->stream || !sim_gemm_is_good(g) || !g->at[SIM_A] || !g->at[SIM_B] || !g->at[SIM_C])
+        return INVALID_VALUE;
     pthread_mutex_lock(&sim.lock);
     code = sim_gemm_submit(handle->stream, g);
     pthread_mutex_unlock(&sim.lock);
