@@ -119,13 +119,12 @@ enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *
 
 void gpu_blaslt_end(void *self, const struct bp_kernel *row, void *p)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
     struct blaslt_plan *plan = p;
 
     (void)row;
     blaslt_drop(plan);
     pthread_mutex_destroy(&plan->lock);
-    host->release(host->ctx, plan, sizeof *plan);
+    gpu_vendor_drop(self, plan, sizeof *plan);
 }
 
 /* The algorithm for operands at these addresses. */

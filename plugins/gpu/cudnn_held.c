@@ -36,12 +36,11 @@ enum bp_status cudnn_held_prepare(void *self, const struct bp_prep *prep, struct
 
 void gpu_cudnn_held_end(void *self, const struct bp_kernel *row, void *p)
 {
-    const struct bp_host *host = ((struct gpu *)self)->host;
     struct cudnn_held *plan = p;
 
     (void)row;
     cudnn_graph_return(plan->device, plan->graph);
-    host->release(host->ctx, plan, plan->size);
+    gpu_vendor_drop(self, plan, plan->size);
 }
 
 static bool held_writes(const struct cudnn_held *held, int i)
