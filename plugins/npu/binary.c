@@ -105,3 +105,23 @@ enum bp_status npu_hypot_build(struct kit_build *b)
     z = part_one(b, "Sqrt", part_add(b, part_two(b, "Mul", x, x), part_two(b, "Mul", y, y)));
     return part_end(b, part_where_number(b, reached, end, z));
 }
+
+/* An infinity is close to itself only; the attributes may make NaN close to NaN. */
+enum bp_status npu_isclose_build(struct kit_build *b)
+{
+    const struct bp_isclose_attrs *attrs = b->attrs;
+    struct kit_arg x = part_in(b, 0), y = part_in(b, 1), limit, close, none;
+    struct kit_arg rtol = KIT_NUMBER_IS(attrs->rtol), atol = KIT_NUMBER_IS(attrs->atol);
+    struct kit_arg nan_too = KIT_SCALAR_IS(attrs->equal_nan != 0);
+
+    limit = part_plus(b, part_times(b, part_one(b, "Abs", y), rtol), atol);
+    close = part_test(b, "LeTensor", part_one(b, "Abs", part_sub(b, x, y)), limit);
+    close = part_test(
+        b, "LogicalAnd", close,
+        part_compare(b, "LtTensor", part_one(b, "Abs", y), KIT_VALUE(KIT_NUMBER_IS(INFINITY))));
+    close = part_test(b, "LogicalOr", close, part_test(b, "EqTensor", x, y));
+    none = part_test(b, "LogicalAnd", part_test(b, "NeTensor", x, x),
+                     part_test(b, "NeTensor", y, y));
+    none = part_test(b, "LogicalAnd", none, part_number(b, BP_BOOL, nan_too));
+    return part_end(b, part_test(b, "LogicalOr", close, none));
+}

@@ -221,3 +221,26 @@ enum bp_status npu_normal_build(struct kit_build *b)
     z = part_plus(b, part_times(b, kit_alias(b, z, BP_F64, 1, &count, NULL, 0), deviation), mean);
     return random_end(b, z);
 }
+
+static double random_dropout_factor(const struct bp_dropout_attrs *a)
+{
+    if (!a->training) return a->mode ? 1 - a->p : 1;
+    return a->mode ? 1 : a->p < 1 ? 1 / (1 - a->p) : 0;
+}
+
+/* Elements whose numbers are below p become 0; without training none are. */
+enum bp_status npu_dropout_build(struct kit_build *b)
+{
+    const struct bp_dropout_attrs *a = b->attrs;
+    const struct bp_view *x = b->in[0];
+    struct kit_arg limit = KIT_NUMBER_IS(a->training ? a->p * 0x1p24 : 0), kept, y;
+    struct kit_arg factor = KIT_NUMBER_IS(random_dropout_factor(a));
+
+    if (!x->count) return b->status;
+    kept = part_compare(b, "GeTensor", npu_random_numbers(b, x->count, BP_F64), limit);
+    if (b->out[b->out_at[1]])
+        KIT_STEP(b, "InplaceCopy", KIT_UPDATED(1), kit_reshaped(b, kept, x->rank, x->shape));
+    y = part_times(b, kit_reshaped(b, part_in(b, 0), 1, &x->count), factor);
+    y = part_where_else(b, kept, y, KIT_VALUE(KIT_NUMBER_IS(0)));
+    return random_end(b, y);
+}
