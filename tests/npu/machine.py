@@ -166,6 +166,18 @@ def two_plugins_of_the_kind_share_the_runtime(folder):
     works(env)
 
 
+def rounds_share_executors(folder):
+    """A determinant of 17 columns runs 17 rounds by the executors of one, unless executors are not to be repeated."""
+    for once, least, most in (("0", 1, 4), ("1", 17, 1000)):
+        env = setting.environment(folder, BP_NPU_ONCE=once, BP_STANDIN_CALLS=os.path.join(folder, once))
+        code, text = run(env, setting.bp, "conform", "npu:0", "--isolate", "none", "--filter", "kernel/det/f32/width/17x17*")
+        assert code == 0 and " pass" in text, text
+        with open(env["BP_STANDIN_CALLS"], encoding="utf-8") as f:
+            names = [line.split()[0] for line in f]
+        made = names.count("aclnnArgMaxGetWorkspaceSize")
+        assert names.count("aclnnArgMax") >= 17 and least <= made <= most, (once, made)
+
+
 def a_trace_has_each_call(folder):
     env = setting.environment(folder, BP_NPU_TRACE="1", BP_LOG="info")
     _, text = run(env, setting.steps, "npu:0", "add", "read")
