@@ -208,6 +208,12 @@ void mlu_step_cut(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
 /* y = x / by, which broadcast; of floats. */
 void mlu_step_divide(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor by,
                      struct mlu_tensor y);
+/* index.c. Of tensors of three axes, along the middle one, with good indices:
+ * y[:, i] = x[:, index[i]]; y = x, and source[:, i] is added to y[:, index[i]]. */
+void mlu_step_select(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor index,
+                     struct mlu_tensor y);
+void mlu_step_index_add(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor index,
+                        struct mlu_tensor source, struct mlu_tensor y);
 /* y = least where x < least, most where x > most, else x; of i32. */
 void mlu_step_clip(struct mlu_build *b, struct mlu_tensor x, int32_t least, int32_t most,
                    struct mlu_tensor y);

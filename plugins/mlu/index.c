@@ -24,6 +24,12 @@ static int index_call_select(const struct mlu_run *r, const struct mlu_step *s)
                                          mlu_address(r, s, 2));
 }
 
+void mlu_step_select(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor index,
+                     struct mlu_tensor y)
+{
+    mlu_step(b, FN_cnnlIndexSelect, index_call_select, MLU_TENSORS(x, index, y));
+}
+
 void mlu_build_gather(struct mlu_build *b)
 {
     const struct bp_gather_attrs *attrs = b->prep->attrs; /* those of index_select are equal */
@@ -33,9 +39,8 @@ void mlu_build_gather(struct mlu_build *b)
     index_split(b, b->prep->in[0], attrs->axis, shape);
     index = mlu_guard(b, mlu_in(b, 1), shape[1], true);
     memcpy(result, (int64_t[]){shape[0], mlu_count(&index), shape[2]}, sizeof result);
-    mlu_step(b, FN_cnnlIndexSelect, index_call_select,
-             MLU_TENSORS(mlu_shaped(mlu_in(b, 0), 3, shape), index,
-                         mlu_shaped(mlu_out(b, 0), 3, result)));
+    mlu_step_select(b, mlu_shaped(mlu_in(b, 0), 3, shape), index,
+                    mlu_shaped(mlu_out(b, 0), 3, result));
 }
 
 static int index_call_embedding(const struct mlu_run *r, const struct mlu_step *s)
@@ -120,6 +125,12 @@ static int index_call_add(const struct mlu_run *r, const struct mlu_step *s)
                                       mlu_address(r, s, 2), mlu_desc(s, 3), mlu_address(r, s, 3));
 }
 
+void mlu_step_index_add(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor index,
+                        struct mlu_tensor source, struct mlu_tensor y)
+{
+    mlu_step(b, FN_cnnlIndexAdd, index_call_add, MLU_TENSORS(x, index, source, y));
+}
+
 void mlu_build_index_add(struct mlu_build *b)
 {
     const struct bp_index_add_attrs *attrs = b->prep->attrs;
@@ -133,9 +144,8 @@ void mlu_build_index_add(struct mlu_build *b)
     }
     index = mlu_guard(b, mlu_in(b, 1), shape[1], true);
     memcpy(source, (int64_t[]){shape[0], mlu_count(&index), shape[2]}, sizeof source);
-    mlu_step(b, FN_cnnlIndexAdd, index_call_add,
-             MLU_TENSORS(mlu_shaped(x, 3, shape), index, mlu_shaped(mlu_in(b, 2), 3, source),
-                         mlu_shaped(y, 3, shape)));
+    mlu_step_index_add(b, mlu_shaped(x, 3, shape), index, mlu_shaped(mlu_in(b, 2), 3, source),
+                       mlu_shaped(y, 3, shape));
 }
 
 static int index_call_topk(const struct mlu_run *r, const struct mlu_step *s)

@@ -7,7 +7,7 @@
 
 enum {
     ALIGNMENT = 128, /* of intermediate results and workspaces */
-    OWN_MOST = 4     /* constants */
+    OWN_MOST = 8     /* constants */
 };
 
 struct mlu_plan {

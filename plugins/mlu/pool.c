@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    POOL_PLACES = 1 << 22 /* the most places of windows that a plan lists */
+};
+
 /* A pool along one axis. */
 struct pool_axis {
     int64_t n, out;                                  /* extents */
@@ -74,9 +78,9 @@ static struct mlu_cut pool_cut(const struct pool_axis *a, int64_t o)
 
 /* Reads the extents, and the attributes that all pools have, which come first in their structs.
  * attrs NULL: the adaptive pool. */
-static void pool_read(struct mlu_build *b, const struct bp_max_pool_attrs *attrs, struct pool *out)
+static void pool_read(struct mlu_build *b, const struct bp_max_pool_attrs *attrs,
+                      const struct bp_view *x, const struct bp_view *y, struct pool *out)
 {
-    const struct bp_view *x = b->prep->in[0], *y = b->prep->out[0];
     int spatial = x->rank - 2;
 
     out->images = x->shape[0];
@@ -142,14 +146,32 @@ static void pool_adaptive(struct mlu_build *b, struct mlu_tensor x, struct mlu_t
     mlu_step_reserve(b, s, FN_cnnlGetAdaptivePoolingForwardWorkspaceSize, code, size);
 }
 
+/* Gives a step the descriptor of a pool of two axes. */
+static bool pool_describe(struct mlu_build *b, const struct pool *p, const struct pool_axis *rows,
+                          const struct pool_axis *columns, struct mlu_step *s)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    int code;
+
+    if (!s || !mlu_build_check(b, FN_cnnlCreatePoolingDescriptor,
+                               cnnl->cnnlCreatePoolingDescriptor(&s->desc)))
+        return false;
+    s->desc_destroy = FN_cnnlDestroyPoolingDescriptor;
+    code = cnnl->cnnlSetPooling2dDescriptor_v2(
+        s->desc, pool_mode(p), MLU_CNNL_PROPAGATE_NAN, (int)rows->given_window,
+        (int)columns->given_window, (int)rows->given_before, (int)rows->given_after,
+        (int)columns->given_before, (int)columns->given_after, (int)rows->stride,
+        (int)columns->stride, (int)rows->dilation, (int)columns->dilation, false);
+    return mlu_build_check(b, FN_cnnlSetPooling2dDescriptor_v2, code);
+}
+
 /* A pool of two axes, of images with the channels last. */
 static void pool_two(struct mlu_build *b, const struct pool *p, const struct pool_axis *rows,
                      const struct pool_axis *columns, struct mlu_tensor x, struct mlu_tensor y)
 {
-    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
-    int mode = pool_mode(p), code;
     struct mlu_step *s;
     size_t size = 0;
+    int code;
 
     if (p->adaptive && p->average) {
         pool_adaptive(b, x, y);
@@ -157,18 +179,9 @@ static void pool_two(struct mlu_build *b, const struct pool *p, const struct poo
     }
     s = mlu_step_images(b, FN_cnnlPoolingForward, pool_call_forward, MLU_TENSORS(x, y),
                         MLU_CNNL_LAYOUT_NHWC);
-    if (!s || !mlu_build_check(b, FN_cnnlCreatePoolingDescriptor,
-                               cnnl->cnnlCreatePoolingDescriptor(&s->desc)))
-        return;
-    s->desc_destroy = FN_cnnlDestroyPoolingDescriptor;
-    code = cnnl->cnnlSetPooling2dDescriptor_v2(
-        s->desc, mode, MLU_CNNL_PROPAGATE_NAN, (int)rows->given_window, (int)columns->given_window,
-        (int)rows->given_before, (int)rows->given_after, (int)columns->given_before,
-        (int)columns->given_after, (int)rows->stride, (int)columns->stride, (int)rows->dilation,
-        (int)columns->dilation, false);
-    if (!mlu_build_check(b, FN_cnnlSetPooling2dDescriptor_v2, code)) return;
-    code = cnnl->cnnlGetPoolingWorkspaceSize(b->handle, mode, (int)columns->out, (int)rows->out,
-                                             &size);
+    if (!pool_describe(b, p, rows, columns, s)) return;
+    code = mlu_cnnl.call.cnnlGetPoolingWorkspaceSize(b->handle, pool_mode(p), (int)columns->out,
+                                                     (int)rows->out, &size);
     mlu_step_reserve(b, s, FN_cnnlGetPoolingWorkspaceSize, code, size);
 }
 
@@ -226,47 +239,65 @@ static struct mlu_tensor pool_along(struct mlu_build *b, const struct pool *p, i
     return y;
 }
 
-/* By how many elements output o of an axis is to be divided, over those by which CNNL has divided
- * it. */
-static double pool_correction(const struct pool *p, const struct pool_axis *a, int64_t o)
+/* By how many elements output o of an axis is divided; 1 if a divisor takes the place of them. */
+static double pool_count(const struct pool *p, const struct pool_axis *a, int64_t o)
 {
     int64_t first = o * a->stride - a->before, n = 0, end = a->n + a->after;
-    double given;
 
-    if (a->parts) return 1 / (double)pool_cut(a, o).n; /* with a divisor only */
-    given = a->apart ? (double)pool_cut(a, o).n : (double)a->given_window;
-    if (p->divisor != 0) return 1 / given;
+    if (p->divisor != 0) return 1;
+    if (a->parts || !p->include_pad) return (double)pool_cut(a, o).n;
     if (a->window * a->dilation > 0) n = (end - first + a->dilation - 1) / a->dilation;
-    if (n > a->window) n = a->window;
-    return (double)n / given;
+    return (double)(n > a->window ? a->window : n);
 }
 
-/* Divides an average by a constant tensor, if CNNL has divided by other numbers. */
-static struct mlu_tensor pool_correct(struct mlu_build *b, const struct pool *p,
-                                      struct mlu_tensor x)
+/* The same over the number by which CNNL divides. */
+static double pool_correction(const struct pool *p, const struct pool_axis *a, int64_t o)
+{
+    bool all = a->parts || a->apart;
+
+    return pool_count(p, a, o) / (all ? (double)pool_cut(a, o).n : (double)a->given_window);
+}
+
+/* Fills in the number by which each output is to be divided; returns whether one is not 1. */
+static bool pool_numbers(const struct pool *p,
+                         double (*number)(const struct pool *, const struct pool_axis *, int64_t),
+                         float *value)
 {
     const struct pool_axis *a = p->axis;
-    int64_t places = a[0].out * a[1].out * a[2].out, at = 0;
-    struct mlu_tensor y, numbers;
     bool needed = false;
-    float *value;
+    int64_t at = 0;
 
-    if (!p->average || (!p->include_pad && p->divisor == 0) || (p->adaptive && p->divisor == 0))
-        return x;
-    value = malloc((size_t)places * sizeof *value);
+    for (int64_t i = 0; i < a[0].out; i++)
+        for (int64_t j = 0; j < a[1].out; j++)
+            for (int64_t k = 0; k < a[2].out; k++, at++) {
+                value[at] = (float)(number(p, &a[0], i) * number(p, &a[1], j) *
+                                    number(p, &a[2], k) * (p->divisor != 0 ? p->divisor : 1));
+                needed |= value[at] != 1.0f;
+            }
+    return needed;
+}
+
+/* Whether CNNL divides by other numbers. */
+static bool pool_is_corrected(const struct pool *p)
+{
+    return p->average && (p->divisor != 0 || (p->include_pad && !p->adaptive));
+}
+
+/* Divides each output by its number. */
+static struct mlu_tensor pool_divide(struct mlu_build *b, const struct pool *p,
+                                     double (*number)(const struct pool *, const struct pool_axis *,
+                                                      int64_t),
+                                     struct mlu_tensor x)
+{
+    int64_t places = p->axis[0].out * p->axis[1].out * p->axis[2].out;
+    float *value = malloc((size_t)places * sizeof *value);
+    struct mlu_tensor y, numbers;
+
     if (!value) {
         mlu_refuse(b);
         return x;
     }
-    for (int64_t i = 0; i < a[0].out; i++)
-        for (int64_t j = 0; j < a[1].out; j++)
-            for (int64_t k = 0; k < a[2].out; k++, at++) {
-                value[at] = (float)(pool_correction(p, &a[0], i) * pool_correction(p, &a[1], j) *
-                                    pool_correction(p, &a[2], k) *
-                                    (p->divisor != 0 ? p->divisor : 1));
-                needed |= value[at] != 1.0f;
-            }
-    if (needed) {
+    if (pool_numbers(p, number, value)) {
         numbers = mlu_constant(b, BP_F32, 3, (int64_t[]){1, places, 1}, value);
         x = mlu_shaped(x, 3, (int64_t[]){p->images, places, p->channels});
         y = mlu_temporary(b, BP_F32, 3, x.shape);
@@ -296,7 +327,7 @@ static void pool_build(struct mlu_build *b, const struct pool *p)
         pool_two(b, p, &a[1], &a[2], mlu_shaped(x, 4, (int64_t[]){n, a[1].n, a[2].n, c}), y);
     }
     places = a[0].out * a[1].out * a[2].out;
-    y = pool_correct(b, p, y);
+    if (pool_is_corrected(p)) y = pool_divide(b, p, pool_correction, y);
     mlu_step_transpose(b, mlu_shaped(y, 3, (int64_t[]){n, places, c}),
                        mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){n, c, places}), first);
 }
@@ -305,7 +336,7 @@ void mlu_build_max_pool(struct mlu_build *b)
 {
     struct pool p = {.average = false};
 
-    pool_read(b, b->prep->attrs, &p);
+    pool_read(b, b->prep->attrs, b->prep->in[0], b->prep->out[0], &p);
     pool_build(b, &p);
 }
 
@@ -315,7 +346,7 @@ void mlu_build_avg_pool(struct mlu_build *b)
     struct pool p = {
         .average = true, .include_pad = attrs->include_pad != 0, .divisor = attrs->divisor};
 
-    pool_read(b, b->prep->attrs, &p);
+    pool_read(b, b->prep->attrs, b->prep->in[0], b->prep->out[0], &p);
     pool_build(b, &p);
 }
 
@@ -323,6 +354,126 @@ void mlu_build_adaptive_avg_pool(struct mlu_build *b)
 {
     struct pool p = {.average = true};
 
-    pool_read(b, NULL, &p);
+    pool_read(b, NULL, b->prep->in[0], b->prep->out[0], &p);
     pool_build(b, &p);
+}
+
+static int pool_call_backward(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlPoolingBackward(
+        r->handle, s->desc, NULL, NULL, NULL, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1),
+        mlu_address(r, s, 1), NULL, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+/* The gradient of a pool of two axes. CNNL takes x, on whose values the gradient of an average does
+ * not depend: x is filled with zeros, so that the caller's x, which may have other strides, is not
+ * read. */
+static void pool_two_back(struct mlu_build *b, const struct pool *p, const struct pool_axis *rows,
+                          const struct pool_axis *columns, struct mlu_tensor dy,
+                          struct mlu_tensor dx)
+{
+    struct mlu_tensor x = mlu_temporary(b, dx.dtype, 4, dx.shape);
+
+    mlu_step_fill(b, 0, mlu_flat(x));
+    pool_describe(b, p, rows, columns,
+                  mlu_step_images(b, FN_cnnlPoolingBackward, pool_call_backward,
+                                  MLU_TENSORS(dy, x, dx), MLU_CNNL_LAYOUT_NHWC));
+}
+
+/* How many places the windows of an axis have in x together; 0: too many. */
+static int64_t pool_places(const struct pool_axis *a)
+{
+    int64_t n = 0;
+
+    for (int64_t o = 0; o < a->out; o++) {
+        struct mlu_cut cut = pool_cut(a, o);
+        if (cut.n < 1 || cut.n > POOL_PLACES - n) return 0;
+        n += cut.n;
+    }
+    return n;
+}
+
+/* The gradient of sums along axis i of x: each element of dy is added to the places of its
+ * window. */
+static struct mlu_tensor pool_back_along(struct mlu_build *b, const struct pool *p, int i,
+                                         struct mlu_tensor dy)
+{
+    const struct pool_axis *a = &p->axis[i];
+    int64_t outer = p->images, inner = p->channels, at = 0, n = pool_places(a);
+    struct mlu_tensor zeros, share, dx;
+    int32_t *from = malloc((size_t)n * 2 * sizeof *from + 1);
+
+    for (int k = 0; k < i; k++) outer *= p->axis[k].out;
+    for (int k = i + 1; k < 3; k++) inner *= p->axis[k].n;
+    zeros = mlu_temporary(b, dy.dtype, 3, (int64_t[]){outer, a->n, inner});
+    dx = mlu_temporary(b, dy.dtype, 3, zeros.shape);
+    share = mlu_temporary(b, dy.dtype, 3, (int64_t[]){outer, n, inner});
+    if (!n || !from) mlu_refuse(b);
+    for (int64_t o = 0; o < a->out && b->status == BP_OK; o++) {
+        struct mlu_cut cut = pool_cut(a, o);
+        for (int64_t k = 0; k < cut.n; k++, at++) {
+            from[at] = (int32_t)o;
+            from[n + at] = (int32_t)(cut.first + k * cut.step);
+        }
+    }
+    if (b->status == BP_OK) {
+        mlu_step_select(b, mlu_shaped(dy, 3, (int64_t[]){outer, a->out, inner}),
+                        mlu_constant(b, BP_I32, 1, &n, from), share);
+        mlu_step_fill(b, 0, mlu_flat(zeros));
+        mlu_step_index_add(b, zeros, mlu_constant(b, BP_I32, 1, &n, from + n), share, dx);
+    }
+    free(from);
+    return dx;
+}
+
+/* Whether one call of CNNL does: of one or two axes, with numbers by which CNNL divides, for a
+ * second division would round once more. Parts of one size of an adaptive pool are windows. */
+static bool pool_fits_back(struct mlu_build *b, struct pool *p)
+{
+    bool fits = b->prep->in[1]->rank < 5 && !pool_is_corrected(p);
+
+    for (int i = 0; i < 3; i++) {
+        struct pool_axis *a = &p->axis[i];
+        if (a->n > INT_MAX) mlu_refuse(b);
+        if (a->parts && a->n % a->out == 0) {
+            a->window = a->stride = a->given_window = a->n / a->out;
+            a->parts = false;
+        }
+        fits = fits && !a->parts && !a->apart;
+    }
+    return fits;
+}
+
+void mlu_build_avg_pool_grad(struct mlu_build *b)
+{
+    static const int last[] = {0, 2, 1}, first[] = {0, 2, 1};
+    const struct bp_avg_pool_grad_attrs *attrs = b->prep->attrs;
+    struct pool p = {
+        .average = true, .include_pad = attrs->include_pad != 0, .divisor = attrs->divisor};
+    struct pool_axis *a = p.axis;
+    int64_t places, out;
+    struct mlu_tensor t;
+    bool fits;
+
+    pool_read(b, b->prep->attrs, b->prep->in[1], b->prep->in[0], &p);
+    fits = pool_fits_back(b, &p);
+    if (b->status) return;
+    places = a[0].n * a[1].n * a[2].n;
+    out = a[0].out * a[1].out * a[2].out;
+    t = mlu_temporary(b, BP_F32, 3, (int64_t[]){p.images, out, p.channels});
+    mlu_step_transpose(b, mlu_shaped(mlu_in(b, 0), 3, (int64_t[]){p.images, p.channels, out}), t,
+                       last);
+    if (fits) {
+        struct mlu_tensor dx = mlu_temporary(b, BP_F32, 4,
+                                             (int64_t[]){p.images, a[1].n, a[2].n, p.channels});
+        t = mlu_shaped(t, 4, (int64_t[]){p.images, a[1].out, a[2].out, p.channels});
+        pool_two_back(b, &p, &a[1], &a[2], t, dx);
+        t = dx;
+    } else {
+        t = pool_divide(b, &p, pool_count, t);
+        for (int i = 2; i >= 5 - (int)b->prep->in[1]->rank; i--) t = pool_back_along(b, &p, i, t);
+    }
+    mlu_step_transpose(b, mlu_shaped(t, 3, (int64_t[]){p.images, places, p.channels}),
+                       mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){p.images, p.channels, places}),
+                       first);
 }

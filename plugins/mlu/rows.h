@@ -66,6 +66,7 @@ void mlu_build_cumprod(struct mlu_build *b);
 void mlu_build_max_pool(struct mlu_build *b);
 void mlu_build_avg_pool(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
+void mlu_build_avg_pool_grad(struct mlu_build *b);
 
 /* activation.c. activation: those without an attribute, or whose attributes may change. */
 void mlu_build_activation(struct mlu_build *b);
