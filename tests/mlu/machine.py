@@ -119,7 +119,8 @@ def a_runtime_of_version_4_is_refused(folder):
 def a_runtime_with_fewer_functions_works_without_recording(folder):
     env = environment(folder, libraries=f"{FEW}:{STANDINS}", BP_STANDIN_KEEP="0")
     good(steps(env, "write", "abs", "check", "record", "wait"))
-    conform(env, "--suite", "runtime", "--quick")
+    conform(env, "--suite", "runtime,memory", "--quick",
+            *(word for part in ("memory/copy", "runtime/order", "runtime/event") for word in ("--filter", f"{part}/*")))
     with open(f"{folder}/calls.log", encoding="utf-8") as f:
         calls = f.read()
     assert "cnrtMemcpyAsync_V3" in calls and "Capture" not in calls, calls[:500]
@@ -151,31 +152,6 @@ def no_memory_is_reported_with_the_numbers(folder):
     rows = steps(env, "allocate", "abs", "check")
     assert rows[1][1] == "BP_ERR_MEMORY" and "asked for 1073741824 bytes" in rows[1][2] and "of 67108864" in rows[1][2], rows
     good(rows[2:])
-
-
-@test
-def each_call_of_the_runtime_may_fail(folder):
-    """Each function fails once, at its first and its second call: the step reports its name, and the next one works."""
-    names = ("cnrtSetDevice cnrtMalloc cnrtHostMalloc cnrtMemcpyAsync cnrtQueueCreate cnrtQueueSync cnrtNotifierCreateWithFlags "
-             "cnrtPlaceNotifier cnrtQueryNotifier cnrtMemsetAsync").split()
-    words = ("write", "abs", "gather", "record", "query", "wait", "read", "sync", "write", "gather")
-    for name in names:
-        for n in (1, 2):
-            env = environment(folder, BP_STANDIN_FAIL=f"{name}:{n}:100007")
-            code, text = run(env, STEPS, "mlu:0", *words)
-            assert code == 0, (name, n, code, text)
-            failed = [line for line in text.splitlines() if "BP_OK" not in line and "NOT_READY" not in line]
-            assert n == 2 or failed and any(f"{name} answers 100007: a system call failed" in line for line in failed), (name, n, text)
-
-
-@test
-def each_call_of_cnnl_may_fail(folder):
-    for name in ("cnnlCreate", "cnnlSetQueue", "cnnlCreateTensorDescriptor", "cnnlSetTensorDescriptor_v2", "cnnlAbs",
-                 "cnnlIndexSelect", "cnnlGetTopKTensorWorkspaceSize"):
-        env = environment(folder, BP_STANDIN_FAIL=f"{name}:1:4", BP_FALLBACK="deny")
-        rows = steps(env, "abs", "gather", "abs", "gather", "read")
-        failed = [message for _, status, message in rows if status != "BP_OK"]
-        assert len(failed) == 1 and f"{name} answers 4: an internal error" in failed[0], (name, rows)
 
 
 @test

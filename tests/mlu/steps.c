@@ -13,7 +13,8 @@
  *     write      writes x, more than a pinned buffer holds
  *     record, query, wait    records an event, queries it, waits for it
  *     allocate   allocates a large tensor
- *     renew      makes the stream, the event and x anew */
+ *     renew      makes the stream, the event and x anew
+ *     reopen     destroys the device and all that belongs to it, and makes them anew */
 #include <backplane/backplane.h>
 #include <backplane/ops.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@ enum {
     WIDTH = 100,
     N = ROWS * WIDTH
 };
+static struct bp_core *core;
+static const char *device_name;
 static struct bp_device *device;
 static struct bp_stream *stream;
 static struct bp_event *event;
@@ -41,13 +44,12 @@ static enum bp_status steps_index(int32_t last, struct bp_tensor **out)
     return status ? status : bp_tensor_write(stream, *out, index, sizeof index);
 }
 
-static enum bp_status steps_begin(struct bp_core **out_core, const char *name)
+static enum bp_status steps_open(void)
 {
     static const int64_t shape[] = {ROWS, WIDTH};
-    enum bp_status status = bp_core_create(NULL, out_core);
+    enum bp_status status = bp_device_create(core, device_name, &device);
 
-    for (int i = 0; i < N; i++) numbers[i] = (float)(i % 7 - 3);
-    if (!status) status = bp_device_create(*out_core, name, &device);
+    positive = false;
     if (!status) status = bp_stream_create(device, &stream);
     if (!status) status = bp_event_create(device, &event);
     if (!status) status = bp_tensor_create(device, BP_F32, 2, shape, &x);
@@ -55,6 +57,27 @@ static enum bp_status steps_begin(struct bp_core **out_core, const char *name)
     if (!status) status = steps_index(ROWS - 1, &good);
     if (!status) status = steps_index(ROWS, &bad);
     return status;
+}
+
+static void steps_close(void)
+{
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(good);
+    bp_tensor_destroy(bad);
+    bp_tensor_destroy(more);
+    bp_event_destroy(event);
+    bp_stream_destroy(stream);
+    bp_device_destroy(device);
+    x = good = bad = more = NULL;
+    event = NULL;
+    stream = NULL;
+    device = NULL;
+}
+
+static enum bp_status steps_reopen(void)
+{
+    steps_close();
+    return steps_open();
 }
 
 static enum bp_status steps_abs(void)
@@ -135,6 +158,7 @@ static enum bp_status step_run(const char *step)
     if (!strcmp(step, "wait")) return bp_event_wait(event, UINT64_C(5000000000));
     if (!strcmp(step, "allocate")) return steps_allocate(256 << 20);
     if (!strcmp(step, "renew")) return steps_renew();
+    if (!strcmp(step, "reopen")) return steps_reopen();
     fprintf(stderr, "steps: no step %s\n", step);
     exit(2);
 }
@@ -148,20 +172,17 @@ static void step_report(const char *step, enum bp_status status)
 
 int main(int argc, char **argv)
 {
-    struct bp_core *core = NULL;
     enum bp_status status;
 
     if (argc < 2) return 2;
-    status = steps_begin(&core, argv[1]);
+    device_name = argv[1];
+    for (int i = 0; i < N; i++) numbers[i] = (float)(i % 7 - 3);
+    status = bp_core_create(NULL, &core);
+    if (!status) status = steps_open();
     step_report("begin", status);
-    for (int i = 2; i < argc && device; i++) step_report(argv[i], step_run(argv[i]));
-    bp_tensor_destroy(x);
-    bp_tensor_destroy(good);
-    bp_tensor_destroy(bad);
-    bp_tensor_destroy(more);
-    bp_event_destroy(event);
-    bp_stream_destroy(stream);
-    bp_device_destroy(device);
+    for (int i = 2; i < argc && core && (device || !strcmp(argv[i], "reopen")); i++)
+        step_report(argv[i], step_run(argv[i]));
+    steps_close();
     bp_core_destroy(core);
     return 0;
 }
