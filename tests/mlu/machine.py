@@ -6,7 +6,10 @@ of them, calls that fail, lost devices, and the rows that wait for numbers of th
     machine.py BP PLUGIN FILLED STEPS STANDINS FEW OLD BASE
         PLUGIN: the folder of the plugin; FILLED: that of a plugin with all numbers, of another name; STANDINS, FEW, OLD:
         folders of stand-ins; BASE: that of the library on which they are built
+
+Two tests run at once: most of them wait for processes that wait for the stand-ins' pauses.
 """
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -264,19 +267,23 @@ def ranks_of_one_process_and_of_several_are_joined_by_cncl(folder):
     assert "cnclInitComms 0" in calls and "cnclAllReduce 0" in calls and "cnclDestroyComms 0" in calls, calls[-500:]
 
 
+def attempt(function):
+    """Runs a test; returns why it failed, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            function(folder)
+            return misused(folder)
+        except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as error:
+            return str(error) or "failed"
+
+
 def main():
     print(f"1..{len(tests)}")
-    for number, function in enumerate(tests, 1):
-        with tempfile.TemporaryDirectory() as folder:
-            why = ""
-            try:
-                function(folder)
-                why = misused(folder)
-            except (AssertionError, OSError, subprocess.SubprocessError, ValueError) as error:
-                why = str(error)
-        print(f"{'not ok' if why else 'ok'} {number} - {function.__name__.replace('_', ' ')}")
-        for line in why.splitlines()[:30]:
-            print(f"# {line[:2000]}")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number, (function, why) in enumerate(zip(tests, pool.map(attempt, tests)), 1):
+            print(f"{'not ok' if why else 'ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
+            for line in why.splitlines()[:30]:
+                print(f"# {line[:2000]}")
 
 
 main()
