@@ -14,6 +14,12 @@ static const char *const nccl[] = {"libnccl.so.2", NULL};
 /* The file of CUDA 11.2 is that of all later 11. */
 static const char *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL};
 
+/* A library of CUDA 11 has a file for each of its versions. */
+static const char *const cupti[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
+                                    "libcupti.so.11.7", "libcupti.so.11.6", "libcupti.so.11.5",
+                                    "libcupti.so.11.4", "libcupti.so", NULL};
+static const char *const nvtx[] = {"libnvToolsExt.so.1", NULL};
+
 /* The build writes this file: IMAGE(family, type) for each image in the object file. */
 #define IMAGE(family, type) extern const unsigned char cuda_##family##_##type[];
 #include "cuda_images.def"
@@ -52,6 +58,7 @@ const struct gpu_target gpu_target = {
     .driver_folders = CUDA_DRIVER_FOLDERS,
     .folders = CUDA_FOLDERS,
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_CUDNN] = cudnn,
-               [GPU_VENDOR_NVRTC] = nvrtc, [GPU_VENDOR_CCL] = nccl},
+               [GPU_VENDOR_NVRTC] = nvrtc, [GPU_VENDOR_CCL] = nccl,
+               [GPU_VENDOR_CUPTI] = cupti, [GPU_VENDOR_NVTX] = nvtx},
     .image = target_image,
 };

@@ -30,7 +30,8 @@
 #define CUDA_FOLDERS \
     "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/*/lib:" \
     "$CONDA_PREFIX/lib:$CONDA_PREFIX/lib/python3*/site-packages/nvidia/*/lib:" \
-    "/usr/local/cuda/lib64:/usr/local/cuda/targets/" CUDA_MACHINE "/lib:" CUDA_SYSTEM ":" \
+    "/usr/local/cuda/lib64:/usr/local/cuda/targets/" CUDA_MACHINE "/lib:" \
+    "/usr/local/cuda/extras/CUPTI/lib64:" CUDA_SYSTEM ":" \
     "/usr/lib64:/usr/local/lib:/usr/local/cuda-*/lib64:" \
     "/usr/local/cuda-*/targets/" CUDA_MACHINE "/lib"
 

@@ -76,6 +76,10 @@ enum gpu_vendor_id {
     GPU_VENDOR_HIPRTC,
     GPU_VENDOR_CCL,
     GPU_VENDOR_XBLAS,
+    GPU_VENDOR_CUPTI,
+    GPU_VENDOR_ROCTRACER,
+    GPU_VENDOR_NVTX,
+    GPU_VENDOR_ROCTX,
     GPU_VENDORS,
 };
 
@@ -209,6 +213,8 @@ struct gpu_stream {
     void *passed[GPU_STAGES];  /* the event after the last copy from each span */
     unsigned next_stage;
     void *vendor[GPU_VENDORS]; /* handles of libraries that need one handle for each stream */
+    uint32_t profiled;         /* its number in profile.c; 0: none yet */
+    uint32_t traced_context, traced_number; /* the tracer's numbers; 0: unknown */
 };
 
 /* library.c: loads the driver's functions. BP_ERR_ABSENT: there is no driver. */

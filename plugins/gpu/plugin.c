@@ -2,6 +2,7 @@
 /* plugin.c: defines the plugin's table of callbacks, and creates and destroys an instance. Start
  * here. */
 #include "gpu.h"
+#include "profile.h"
 #include <kit/library.h>
 #include <string.h>
 
@@ -162,6 +163,9 @@ static const struct bp_plugin plugin = {
     .captures = &captures,
 #ifndef GPU_WITHOUT_CCL
     .ccl = &ccl,
+#endif
+#ifdef GPU_PROFILER
+    .profiler = &gpu_profilers,
 #endif
 };
 

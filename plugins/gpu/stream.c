@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: creates, waits for and destroys streams, and collects the faults and results that their
  * kernels write into pinned words. The host reads the words after a wait for the stream. */
+#include "profile.h"
 #include "vendor.h"
 #include <string.h>
 
@@ -71,6 +72,7 @@ void gpu_stream_destroy(void *self, uint32_t index, void *p)
     KIT_CONTEXT caller = {NULL};
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
 
+    gpu_profile_forget(p);
     kit_stream_remove(&device->streams, p);
     drop_stream(p);
 }

@@ -21,6 +21,11 @@ static const char *const rccl[] = {"librccl.so.1", NULL};
 static const char *const hiprtc[] = {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                                      "libhiprtc.so", NULL};
 
+static const char *const roctracer[] = {"libroctracer64.so.4", NULL};
+
+static const char *const roctx[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1",
+                                    "librocprofiler-sdk-roctx.so.0", NULL};
+
 enum { ARCHITECTURES = 16 }; /* the maximum number */
 
 /* The build writes this file: IMAGE(number, arch, family, type) for each image. */
@@ -62,6 +67,7 @@ const struct gpu_target gpu_target = {
     .driver_folders = HIP_FOLDERS,
     .folders = HIP_FOLDERS,
     .vendor = {[GPU_VENDOR_HIPBLASLT] = hipblaslt, [GPU_VENDOR_ROCBLAS] = rocblas,
-               [GPU_VENDOR_HIPRTC] = hiprtc, [GPU_VENDOR_CCL] = rccl},
+               [GPU_VENDOR_HIPRTC] = hiprtc, [GPU_VENDOR_CCL] = rccl,
+               [GPU_VENDOR_ROCTRACER] = roctracer, [GPU_VENDOR_ROCTX] = roctx},
     .image = target_image,
 };

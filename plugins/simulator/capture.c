@@ -10,6 +10,7 @@
 struct step {
     struct step *next;
     int (*run)(void *work, int code);
+    struct sim_about about;
     _Alignas(16) unsigned char work[];
 };
 
@@ -67,7 +68,7 @@ bool sim_capture_spoil_all(const struct sim_device *device)
 }
 
 int sim_capture_add(struct sim_capture *capture, int (*run)(void *work, int code), const void *of,
-                    size_t size)
+                    size_t size, const struct sim_about *about)
 {
     struct step *step;
 
@@ -76,6 +77,7 @@ int sim_capture_add(struct sim_capture *capture, int (*run)(void *work, int code
     if (!step) return SIM_OUT_OF_MEMORY;
     step->next = NULL;
     step->run = run;
+    step->about = *about;
     memcpy(step->work, of, size);
     *capture->steps->last = step;
     capture->steps->last = &step->next;
@@ -199,7 +201,11 @@ static int capture_run_steps(void *p, int code)
 {
     struct steps *steps = *(struct steps **)p;
 
-    for (struct step *s = steps->first; s; s = s->next) code = s->run(s->work, code);
+    for (struct step *s = steps->first; s; s = s->next) {
+        uint64_t begin = sim_now();
+        code = s->run(s->work, code);
+        sim_observe_part(&s->about, begin);
+    }
     drop_steps(steps);
     return code;
 }

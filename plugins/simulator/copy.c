@@ -32,6 +32,13 @@ static int run_copy(void *p, int code)
     return SIM_SUCCESS;
 }
 
+static enum sim_work copy_work(enum sim_call call)
+{
+    return call == SIM_CALL_copy_in    ? SIM_WORK_COPY_IN
+           : call == SIM_CALL_copy_out ? SIM_WORK_COPY_OUT
+                                       : SIM_WORK_COPY_WITHIN;
+}
+
 static int copy_submit(enum sim_call call, void *stream, struct copy copy)
 {
     struct sim_device *device;
@@ -40,8 +47,9 @@ static int copy_submit(enum sim_call call, void *stream, struct copy copy)
     if (!code && (!copy_side(copy.dst, copy.size, copy.dst_device) ||
                   !copy_side(copy.src, copy.size, copy.src_device)))
         code = SIM_INVALID_VALUE;
-    if (!code) code = sim_submit(stream, run_copy, &copy, sizeof copy);
-    return sim_leave(code);
+    if (code) return sim_leave(code);
+    sim_describe(copy_work(call), NULL, copy.size);
+    return sim_leave(sim_submit(stream, run_copy, &copy, sizeof copy));
 }
 
 int sim_copy_in(void *dst, const void *src, size_t size, void *stream)
@@ -93,6 +101,7 @@ int sim_copy_peer(void *dst, void *to, const void *src, void *from, size_t size,
     if (!code && (!copy_side(dst, size, true) || !copy_side(src, size, true) ||
                   !sim_is_of(dst, to) || !sim_is_of(src, from)))
         code = SIM_INVALID_VALUE;
-    if (!code) code = sim_submit(stream, run_copy, &copy, sizeof copy);
-    return sim_leave(code);
+    if (code) return sim_leave(code);
+    sim_describe(SIM_WORK_COPY_PEER, NULL, size);
+    return sim_leave(sim_submit(stream, run_copy, &copy, sizeof copy));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct sim sim = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
@@ -24,11 +25,17 @@ static const char *const call_name[] = {
 #include "gpu/nccl.def"
 #define CALL(result, name, nvrtc, hiprtc, parameters) #nvrtc, #hiprtc,
 #include "gpu/rtc.def"
+#define CALL(name, parameters) #name,
+#include "gpu/cupti.def"
+#define CALL(result, name, parameters) #name,
+#include "gpu/roctracer.def"
     "work",
 };
 
 /* The calls that are set to fail. */
-enum { DOOMED_MAX = 8 };
+enum {
+    DOOMED_MAX = 8
+};
 static struct doomed {
     unsigned n; /* fails at the n-th call from now */
     int call, code;
@@ -128,6 +135,30 @@ size_t sim_spun(void)
     spun = sim.spun;
     pthread_mutex_unlock(&sim.lock);
     return spun;
+}
+
+void sim_observe(const struct sim_observer *observer)
+{
+    pthread_mutex_lock(&sim.lock);
+    sim.observer = observer;
+    pthread_mutex_unlock(&sim.lock);
+}
+
+uint64_t sim_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void sim_called(enum sim_work work, const struct sim_device *device, uint32_t stream,
+                uint64_t bytes, uint64_t begin)
+{
+    const struct sim_about about = {.work = work, .bytes = bytes};
+
+    if (sim.observer)
+        sim.observer->ended(&(struct sim_observed){&about, device, stream, 0, begin, sim_now()});
 }
 
 int sim_initialise(unsigned flags)

@@ -102,6 +102,7 @@ static int memory_allocate(enum sim_call call, enum sim_kind kind, size_t size, 
     if (a && posix_memalign(&made.data, 256, size)) made.data = NULL;
     pthread_mutex_lock(&sim.lock);
     code = memory_record(&made, a);
+    if (!code) sim_called(SIM_CALLED_ALLOCATE, made.device, 0, size, sim_now());
     sim_leave(code);
     if (code) free(a);
     else *out = kind == SIM_DEVICE ? (void *)((uintptr_t)made.data | device_base) : made.data;
@@ -123,6 +124,7 @@ static int memory_release(enum sim_call call, const void *address, bool pinned)
     *at = a->next;
     a->device->used[a->kind] -= a->size;
     sim.live--;
+    sim_called(SIM_CALLED_FREE, a->device, 0, a->size, sim_now());
     sim_leave(code);
     free(a->data);
     free(a);

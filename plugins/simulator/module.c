@@ -14,6 +14,7 @@ struct function {
     struct sim_device *device; /* the device on which its module was loaded */
     size_t args_size, operands;
     sim_entry *entry;
+    char name[96];
 };
 struct module {
     enum sim_magic magic;
@@ -22,7 +23,10 @@ struct module {
     struct function function[];
 };
 
-enum { OPERANDS = 24, PARAMETERS = 4096 };
+enum {
+    OPERANDS = 24,
+    PARAMETERS = 4096
+};
 
 /* An enqueued launch. The parameters are the arguments, the count and the operands. */
 struct launch {
@@ -138,6 +142,7 @@ int sim_module_function(void **out, void *p, const char *name)
     if (code) return sim_leave(code);
     if (!module->image && strcmp(name, "bp_fused") == 0) {
         *out = &module->function[0];
+        snprintf(module->function[0].name, sizeof module->function[0].name, "%s", name);
         return sim_leave(SIM_SUCCESS);
     }
     for (size_t i = 0; module->image && module->image->kernel[i].name; i++) {
@@ -145,6 +150,7 @@ int sim_module_function(void **out, void *p, const char *name)
                  module->image->type);
         if (strcmp(known, name) != 0) continue;
         *out = &module->function[i];
+        snprintf(module->function[i].name, sizeof module->function[i].name, "%s", name);
         return sim_leave(SIM_SUCCESS);
     }
     return sim_leave(SIM_NOT_FOUND);
@@ -216,6 +222,7 @@ int sim_launch(void *function, unsigned teams_x, unsigned teams_y, unsigned team
     launch.size = *(size_t *)extra[3];
     if (!module_is_good(&launch, teams, lanes)) return sim_leave(SIM_INVALID_VALUE);
     memcpy(launch.parameters, extra[1], launch.size);
+    sim_describe(SIM_WORK_KERNEL, launch.function->name, 0);
     return sim_leave(sim_compute(stream, run_launch, &launch,
                                  offsetof(struct launch, parameters) + launch.size));
 }

@@ -206,6 +206,7 @@ static int nccl_submit(struct sim_nccl *comm, void *stream, const struct ranks_o
     memcpy(work.op, op, (size_t)n * sizeof *op);
     comm->refs++;
     comm->given++;
+    sim_describe(SIM_WORK_KERNEL, "_Z22ncclDevKernel_Generic_4", 0);
     code = sim_submit(stream, sim_nccl_run, &work, sizeof work);
     if (!code) return 0;
     comm->given--;

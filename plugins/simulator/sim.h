@@ -87,6 +87,10 @@ enum sim_call {
 #include "gpu/nccl.def"
 #define CALL(result, name, nvrtc, hiprtc, parameters) SIM_CALL_##nvrtc, SIM_CALL_##hiprtc,
 #include "gpu/rtc.def"
+#define CALL(name, parameters) SIM_CALL_##name,
+#include "gpu/cupti.def"
+#define CALL(result, name, parameters) SIM_CALL_##name,
+#include "gpu/roctracer.def"
     SIM_CALL_work,
     SIM_CALLS,
 };
@@ -102,19 +106,31 @@ size_t sim_spun(void);
  * enqueued or recorded. */
 size_t sim_computed(void);
 
-enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
+enum sim_kind {
+    SIM_DEVICE,
+    SIM_PINNED,
+    SIM_MANAGED,
+    SIM_KINDS
+};
 
 /* A device and its context. */
 struct sim_device {
-    int refs;    /* references to the context */
-    int sticky;  /* the code of work that failed */
+    int refs;       /* references to the context */
+    int sticky;     /* the code of work that failed */
     unsigned flags; /* 4: waits sleep, and do not spin */
     uint64_t used[SIM_KINDS];
     unsigned peers; /* mask of the devices whose memory it can access */
 };
 
 /* The first field of each handle. */
-enum sim_magic { SIM_STREAM = 0x57ea, SIM_EVENT, SIM_MODULE, SIM_FUNCTION, SIM_GRAPH, SIM_PROGRAM };
+enum sim_magic {
+    SIM_STREAM = 0x57ea,
+    SIM_EVENT,
+    SIM_MODULE,
+    SIM_FUNCTION,
+    SIM_GRAPH,
+    SIM_PROGRAM
+};
 
 struct sim {
     pthread_mutex_t lock; /* guards all fields below, and streams and events */
@@ -124,6 +140,7 @@ struct sim {
     uint64_t memory;
     unsigned delay, seed, load;
     size_t live, spun, computed;
+    const struct sim_observer *observer; /* or NULL */
     struct sim_device device[8];
 };
 extern struct sim sim;
@@ -148,6 +165,53 @@ bool sim_is_reached_by(const void *address, const struct sim_device *device);
 /* Whether an address is one of device memory. */
 bool sim_is_device_address(const void *address);
 
+/* The work that an observer sees, and calls, which are moments or waits of the host. */
+enum sim_work {
+    SIM_WORK_OTHER, /* not observed */
+    SIM_WORK_KERNEL,
+    SIM_WORK_COPY_IN,
+    SIM_WORK_COPY_OUT,
+    SIM_WORK_COPY_WITHIN,
+    SIM_WORK_COPY_PEER,
+    SIM_WORK_STREAM_WAIT, /* the times are those of the call */
+    SIM_CALLED_STREAM_SYNCHRONIZE,
+    SIM_CALLED_CONTEXT_SYNCHRONIZE,
+    SIM_CALLED_EVENT_SYNCHRONIZE,
+    SIM_CALLED_ALLOCATE,
+    SIM_CALLED_FREE,
+};
+struct sim_about {
+    enum sim_work work;
+    uint64_t bytes;
+    char name[96]; /* of a kernel */
+};
+struct sim_observed {
+    const struct sim_about *about;
+    const struct sim_device *device;
+    uint32_t stream;      /* its number, from 1; 0: none */
+    uint64_t correlation; /* the result of `submitted`; 0: none */
+    uint64_t begin, end;  /* of CLOCK_MONOTONIC, in nanoseconds */
+};
+/* A stand-in for a vendor's profiler. Its functions are called under the lock. `submitted` is
+ * called by the thread that makes a call of the driver, before the call's work is enqueued, and
+ * returns the number of the call; 0: the work is not observed. */
+struct sim_observer {
+    uint64_t (*submitted)(const struct sim_about *about);
+    void (*ended)(const struct sim_observed *observed);
+};
+void sim_observe(const struct sim_observer *observer);
+/* driver.c: the time; and reports to the observer a call that began at `begin` and has ended. */
+uint64_t sim_now(void);
+void sim_called(enum sim_work work, const struct sim_device *device, uint32_t stream,
+                uint64_t bytes, uint64_t begin);
+/* stream.c: describes the work that the next call of sim_submit or sim_compute enqueues. Under the
+ * lock. */
+void sim_describe(enum sim_work work, const char *name, uint64_t bytes);
+/* Reports to the observer a part of the work item that this stream's thread runs. */
+void sim_observe_part(const struct sim_about *about, uint64_t begin);
+/* The number of a stream, from 1; 0: the handle is not a stream. Under the lock. */
+uint32_t sim_stream_number(void *stream);
+
 /* stream.c: enqueues work in a stream: the stream's thread later calls run(work, code) under the
  * lock, which `run` may release meanwhile. `size` bytes of `work` are copied. code: an earlier
  * failure on the device, or 0; `run` returns this code, or that of a new failure. On a captured
@@ -168,7 +232,7 @@ struct sim_capture **sim_capture_of(void *stream);
 /* capture.c: records work in a capture; the second function returns the number of a capture, 0 for
  * none. All functions are called under the lock. */
 int sim_capture_add(struct sim_capture *capture, int (*run)(void *work, int code), const void *work,
-                    size_t size);
+                    size_t size, const struct sim_about *about);
 uint64_t sim_capture_number(const struct sim_capture *capture);
 /* Invalidates the open capture of this number, if there is one; returns code. */
 int sim_capture_spoil(uint64_t number, int code);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c: simulates streams, by threads that execute queued work, and events. */
 #include "sim.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,11 +9,14 @@
 struct item {
     struct item *next;
     int (*run)(void *work, int code);
+    struct sim_about about;
+    uint64_t correlation;
     _Alignas(16) unsigned char work[];
 };
 
 struct sim_stream {
     enum sim_magic magic;
+    uint32_t number;
     struct sim_stream *next;
     struct sim_device *device;
     pthread_t thread;
@@ -21,10 +25,19 @@ struct sim_stream {
     struct sim_capture *capture; /* the capture that records calls, or NULL */
     uint64_t given, done;
     uint64_t awaited; /* the smallest `done` for which a thread waits; UINT64_MAX: none */
-    unsigned pauses; /* state of the pauses' random numbers */
+    unsigned pauses;  /* state of the pauses' random numbers */
     bool ending;
 };
 static struct sim_stream *streams;
+
+/* The description of the work that is enqueued next. */
+static struct sim_about described;
+
+/* The item that this stream's thread runs. */
+static _Thread_local struct {
+    const struct sim_stream *stream;
+    uint64_t correlation;
+} running;
 
 /* The mark of an event's recording: the stream sets it as a work item. */
 struct mark {
@@ -81,6 +94,33 @@ static void finish_item(struct sim_stream *stream, struct item *item)
     sim_wake();
 }
 
+void sim_describe(enum sim_work work, const char *name, uint64_t bytes)
+{
+    described = (struct sim_about){.work = work, .bytes = bytes};
+    if (name) snprintf(described.name, sizeof described.name, "%s", name);
+}
+
+void sim_observe_part(const struct sim_about *about, uint64_t begin)
+{
+    if (!sim.observer || !running.correlation || about->work == SIM_WORK_OTHER) return;
+    sim.observer->ended(&(struct sim_observed){about, running.stream->device,
+                                               running.stream->number, running.correlation, begin,
+                                               sim_now()});
+}
+
+/* Does one work item. */
+static int stream_run(const struct sim_stream *stream, struct item *item)
+{
+    uint64_t begin = sim_now();
+    int code;
+
+    running.stream = stream;
+    running.correlation = item->correlation;
+    code = item->run(item->work, stream->device->sticky);
+    sim_observe_part(&item->about, begin);
+    return code;
+}
+
 static void *stream_work(void *arg)
 {
     struct sim_stream *stream = arg;
@@ -90,15 +130,14 @@ static void *stream_work(void *arg)
 
     pthread_mutex_lock(&sim.lock);
     for (;;) {
-        while (!stream->first && !stream->ending)
-            pthread_cond_wait(&stream->given_more, &sim.lock);
+        while (!stream->first && !stream->ending) pthread_cond_wait(&stream->given_more, &sim.lock);
         item = stream->first;
         if (!item) break;
         delay = sim.delay;
         pthread_mutex_unlock(&sim.lock);
         pause_before(stream, delay);
         pthread_mutex_lock(&sim.lock);
-        code = item->run(item->work, stream->device->sticky);
+        code = stream_run(stream, item);
         if (code && !stream->device->sticky) {
             stream->device->sticky = code;
             sim_wake();
@@ -112,14 +151,18 @@ static void *stream_work(void *arg)
 int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, size_t size)
 {
     struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
+    struct sim_about about = described;
     struct item *item;
 
+    described.work = SIM_WORK_OTHER;
     if (!stream) return SIM_INVALID_HANDLE;
-    if (stream->capture) return sim_capture_add(stream->capture, run, of, size);
+    if (stream->capture) return sim_capture_add(stream->capture, run, of, size, &about);
     item = aligned_alloc(16, (sizeof *item + size + 15) / 16 * 16);
     if (!item) return SIM_OUT_OF_MEMORY;
     item->next = NULL;
     item->run = run;
+    item->about = about;
+    item->correlation = sim.observer ? sim.observer->submitted(&about) : 0;
     memcpy(item->work, of, size);
     *stream->last = item;
     stream->last = &item->next;
@@ -131,6 +174,7 @@ int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, s
 int sim_compute(void *handle, int (*run)(void *work, int code), const void *of, size_t size)
 {
     sim.computed++;
+    if (described.work == SIM_WORK_OTHER) sim_describe(SIM_WORK_KERNEL, "library_kernel", 0);
     return sim_submit(handle, run, of, size);
 }
 
@@ -139,6 +183,13 @@ struct sim_device *sim_device_of(void *handle)
     struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
 
     return stream ? stream->device : NULL;
+}
+
+uint32_t sim_stream_number(void *handle)
+{
+    struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
+
+    return stream ? stream->number : 0;
 }
 
 struct sim_capture **sim_capture_of(void *handle)
@@ -158,6 +209,7 @@ static int refuse_captured(const struct sim_stream *stream)
 
 int sim_stream_create(void **out, unsigned flags)
 {
+    static uint32_t number;
     struct sim_stream *stream = calloc(1, sizeof *stream);
     struct sim_device *device = NULL;
     int code = sim_enter_context(SIM_CALL_stream_create, &device);
@@ -165,8 +217,8 @@ int sim_stream_create(void **out, unsigned flags)
     if (!code && flags != 1) code = SIM_INVALID_VALUE;
     if (!code && !stream) code = SIM_OUT_OF_MEMORY;
     if (!code) {
-        *stream = (struct sim_stream){SIM_STREAM, streams, device, .awaited = UINT64_MAX,
-                                       .pauses = sim.seed++};
+        *stream = (struct sim_stream){
+            SIM_STREAM, ++number, streams, device, .awaited = UINT64_MAX, .pauses = sim.seed++};
         stream->last = &stream->first;
         pthread_cond_init(&stream->given_more, NULL);
         if (pthread_create(&stream->thread, NULL, stream_work, stream)) code = SIM_OUT_OF_MEMORY;
@@ -211,7 +263,7 @@ int sim_stream_synchronize(void *handle)
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_stream_synchronize, &device);
     struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
-    uint64_t until;
+    uint64_t until, begin = sim_now();
 
     if (!code && !stream) code = SIM_INVALID_HANDLE;
     if (!code) code = refuse_captured(stream);
@@ -222,6 +274,7 @@ int sim_stream_synchronize(void *handle)
         if (until < stream->awaited) stream->awaited = until;
         sim_wait();
     }
+    sim_called(SIM_CALLED_STREAM_SYNCHRONIZE, device, stream->number, 0, begin);
     return sim_leave(stream->device->sticky);
 }
 
@@ -236,12 +289,14 @@ static bool stream_is_busy(const struct sim_device *device)
 
 int sim_context_synchronize(void)
 {
+    uint64_t begin = sim_now();
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_context_synchronize, &device);
 
     if (!code && sim_capture_spoil_all(device)) code = SIM_CAPTURE_UNSUPPORTED;
     sim.spun += !code && stream_is_busy(device) && !(device->flags & 4);
     while (!code && stream_is_busy(device)) sim_wait();
+    if (!code) sim_called(SIM_CALLED_CONTEXT_SYNCHRONIZE, device, 0, 0, begin);
     return sim_leave(code ? code : device->sticky);
 }
 
@@ -336,6 +391,7 @@ int sim_event_query(void *handle)
 
 int sim_event_synchronize(void *handle)
 {
+    uint64_t begin = sim_now();
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_synchronize, &device);
     struct event *event = stream_checked(handle, SIM_EVENT);
@@ -349,6 +405,7 @@ int sim_event_synchronize(void *handle)
     sim.spun += !mark->done && !event->blocks;
     while (!mark->done && !device->sticky) sim_wait();
     drop_mark(mark);
+    sim_called(SIM_CALLED_EVENT_SYNCHRONIZE, device, 0, 0, begin);
     return sim_leave(device->sticky);
 }
 
@@ -374,6 +431,7 @@ static int refuse_wait(const struct sim_capture *capture, const struct event *ev
 
 int sim_stream_wait(void *stream, void *handle, unsigned flags)
 {
+    uint64_t begin = sim_now();
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_stream_wait, &device);
     struct event *event = stream_checked(handle, SIM_EVENT);
@@ -386,5 +444,6 @@ int sim_stream_wait(void *stream, void *handle, unsigned flags)
     event->mark->refs++;
     code = sim_submit(stream, run_wait, &event->mark, sizeof event->mark);
     if (code) drop_mark(event->mark);
+    else sim_called(SIM_WORK_STREAM_WAIT, device, sim_stream_number(stream), 0, begin);
     return sim_leave(code);
 }

@@ -16,6 +16,12 @@ static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
 static const char *const nvrtc[] = {"libbp_sim_nvrtc.so", NULL};
 static const char *const hiprtc[] = {"libbp_sim_hiprtc.so", NULL};
 
+/* Not in SIM_FOLDER: only tests that name them make records of the device. */
+static const char *const cupti[] = {"libbp_standin_cupti.so", NULL};
+static const char *const roctracer[] = {"libbp_standin_roctracer.so", NULL};
+static const char *const nvtx[] = {"libbp_standin_nvtx.so", NULL};
+static const char *const roctx[] = {"libbp_standin_roctx.so", NULL};
+
 /* Tests compile plugins with the messages and folders of other targets. */
 #ifndef SIM_LOST
 #define SIM_LOST NULL
@@ -74,6 +80,8 @@ const struct gpu_target gpu_target = {
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_HIPBLASLT] = hipblaslt,
                [GPU_VENDOR_CUDNN] = cudnn, [GPU_VENDOR_ROCBLAS] = rocblas,
                [GPU_VENDOR_NVRTC] = nvrtc, [GPU_VENDOR_HIPRTC] = hiprtc,
-               [GPU_VENDOR_CCL] = nccl},
+               [GPU_VENDOR_CCL] = nccl, [GPU_VENDOR_CUPTI] = cupti,
+               [GPU_VENDOR_ROCTRACER] = roctracer, [GPU_VENDOR_NVTX] = nvtx,
+               [GPU_VENDOR_ROCTX] = roctx},
     .image = target_image,
 };
