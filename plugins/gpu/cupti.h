@@ -42,7 +42,6 @@ enum {
     CUPTI_FORCED = 1,      /* a flush that delivers unfinished records too */
     CUPTI_STREAM_WAIT = 2, /* a synchronisation in which a stream waits for an event */
     CUPTI_ALLOCATION = 1,
-    CUPTI_RELEASE = 2,
 };
 static const uint32_t CUPTI_NO_STREAM = UINT32_MAX;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* header_libraries.cc: compares plugins/gpu/blaslt.def, cudnn.def and rtc.def, and the numbers that
- * belong to them, with the libraries' own headers, where they exist. The file is only compiled:
- * -DLIBRARY_CUBLASLT, cuDNN's, NVRTC's or NCCL's. rocBLAS has no package here: its prototypes are those of
+/* header_libraries.cc: compares plugins/gpu/blaslt.def, cudnn.def, rtc.def and cupti.def, and the
+ * numbers and layouts that belong to them, with the libraries' own headers, where they exist. The
+ * file is only compiled: -DLIBRARY_CUBLASLT, cuDNN's, NVRTC's, CUPTI's, NVTX's or NCCL's. rocBLAS has no package here: its prototypes are those of
  * its published sources. */
 #include "alike.h"
 
@@ -57,6 +57,83 @@ static_assert(number.transposed == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)C
     using rtc_##name = result parameters; \
     static_assert(decltype(of((rtc_##name *)nullptr))::like(&nvrtc), #nvrtc);
 #include "gpu/rtc.def"
+#elif defined(LIBRARY_CUPTI)
+#include "gpu/cupti.h"
+#include <cupti.h>
+
+#define CALL(name, parameters) \
+    static_assert(decltype(of((gpu_##name *)nullptr))::like(&name), #name);
+#include "gpu/cupti.def"
+
+#define SAME(type, own, theirs, field) \
+    static_assert(offsetof(cupti_##type, own) == offsetof(theirs, field) && \
+                      sizeof(cupti_##type::own) == sizeof(theirs::field), \
+                  #theirs " " #field);
+SAME(kernel, start, CUpti_ActivityKernel10, start)
+SAME(kernel, end, CUpti_ActivityKernel10, end)
+SAME(kernel, device, CUpti_ActivityKernel10, deviceId)
+SAME(kernel, context, CUpti_ActivityKernel10, contextId)
+SAME(kernel, stream, CUpti_ActivityKernel10, streamId)
+SAME(kernel, correlation, CUpti_ActivityKernel10, correlationId)
+SAME(kernel, name, CUpti_ActivityKernel10, name)
+SAME(copy, bytes, CUpti_ActivityMemcpy6, bytes)
+SAME(copy, start, CUpti_ActivityMemcpy6, start)
+SAME(copy, end, CUpti_ActivityMemcpy6, end)
+SAME(copy, device, CUpti_ActivityMemcpy6, deviceId)
+SAME(copy, stream, CUpti_ActivityMemcpy6, streamId)
+SAME(copy, correlation, CUpti_ActivityMemcpy6, correlationId)
+SAME(copy_peer, bytes, CUpti_ActivityMemcpyPtoP4, bytes)
+SAME(copy_peer, stream, CUpti_ActivityMemcpyPtoP4, streamId)
+SAME(copy_peer, correlation, CUpti_ActivityMemcpyPtoP4, correlationId)
+SAME(fill, bytes, CUpti_ActivityMemset4, bytes)
+SAME(fill, start, CUpti_ActivityMemset4, start)
+SAME(fill, device, CUpti_ActivityMemset4, deviceId)
+SAME(fill, stream, CUpti_ActivityMemset4, streamId)
+SAME(fill, correlation, CUpti_ActivityMemset4, correlationId)
+SAME(memory, operation, CUpti_ActivityMemory4, memoryOperationType)
+SAME(memory, bytes, CUpti_ActivityMemory4, bytes)
+SAME(memory, time, CUpti_ActivityMemory4, timestamp)
+SAME(memory, device, CUpti_ActivityMemory4, deviceId)
+SAME(memory, context, CUpti_ActivityMemory4, contextId)
+SAME(synchronization, type, CUpti_ActivitySynchronization2, type)
+SAME(synchronization, start, CUpti_ActivitySynchronization2, start)
+SAME(synchronization, end, CUpti_ActivitySynchronization2, end)
+SAME(synchronization, context, CUpti_ActivitySynchronization2, contextId)
+SAME(synchronization, stream, CUpti_ActivitySynchronization2, streamId)
+SAME(external, external_kind, CUpti_ActivityExternalCorrelation, externalKind)
+SAME(external, external, CUpti_ActivityExternalCorrelation, externalId)
+SAME(external, correlation, CUpti_ActivityExternalCorrelation, correlationId)
+static_assert(CUPTI_KERNEL == (int)CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL &&
+                  CUPTI_COPY == (int)CUPTI_ACTIVITY_KIND_MEMCPY &&
+                  CUPTI_COPY_PEER == (int)CUPTI_ACTIVITY_KIND_MEMCPY2 &&
+                  CUPTI_FILL == (int)CUPTI_ACTIVITY_KIND_MEMSET &&
+                  CUPTI_MEMORY == (int)CUPTI_ACTIVITY_KIND_MEMORY2 &&
+                  CUPTI_DRIVER == (int)CUPTI_ACTIVITY_KIND_DRIVER &&
+                  CUPTI_RUNTIME == (int)CUPTI_ACTIVITY_KIND_RUNTIME &&
+                  CUPTI_SYNCHRONIZATION == (int)CUPTI_ACTIVITY_KIND_SYNCHRONIZATION &&
+                  CUPTI_EXTERNAL == (int)CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+              "kinds");
+static_assert(CUPTI_CUSTOM == (int)CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0 &&
+                  CUPTI_FORCED == (int)CUPTI_ACTIVITY_FLAG_FLUSH_FORCED &&
+                  CUPTI_STREAM_WAIT ==
+                      (int)CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT &&
+                  CUPTI_ALLOCATION == (int)CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION &&
+                  CUPTI_NO_STREAM == CUPTI_SYNCHRONIZATION_INVALID_VALUE &&
+                  CUPTI_OK == (int)CUPTI_SUCCESS &&
+                  CUPTI_NO_PRIVILEGES == (int)CUPTI_ERROR_INSUFFICIENT_PRIVILEGES &&
+                  CUPTI_OTHER_SUBSCRIBER == (int)CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
+              "values");
+#elif defined(LIBRARY_NVTX)
+#include "gpu/nvtx.h"
+#include <nvtx3/nvToolsExt.h>
+
+static_assert(NVTX_CALLBACKS == (int)NVTX_ETID_CALLBACKS &&
+                  NVTX_CORE == (int)NVTX_CB_MODULE_CORE &&
+                  NVTX_PUSH == (int)NVTX_CBID_CORE_RangePushA &&
+                  NVTX_POP == (int)NVTX_CBID_CORE_RangePop &&
+                  NVTX_FUNCTIONS == (int)NVTX_CBID_CORE_SIZE &&
+                  sizeof(nvtx_callbacks) == sizeof(NvtxExportTableCallbacks),
+              "numbers");
 #elif defined(LIBRARY_NCCL)
 #include "gpu/nccl.h"
 #include <nccl.h>
