@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *plugin_path, *driver_path, *nvtx_path, *roctx_path;
 static struct tracer tracers[2] = {{"cupti", "BP_SIM_CUPTI", "BP_SIM_ROCTRACER", NULL},
@@ -366,9 +367,18 @@ static void run_faults(void)
     }
 }
 
+/* The test runner sets LD_LIBRARY_PATH: the loader would find the stand-ins by their names. */
+static void profile_without_path(char **argv)
+{
+    if (!getenv("LD_LIBRARY_PATH")) return;
+    unsetenv("LD_LIBRARY_PATH");
+    execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 7) return 2;
+    profile_without_path(argv);
     plugin_path = argv[1];
     driver_path = argv[2];
     tracers[0].path = argv[3];
