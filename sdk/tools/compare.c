@@ -11,13 +11,15 @@
 
 /* The kinds of reports. A further kind needs a line here and its function. */
 static const struct compare_kind {
-    const char *name; /* the key `report` of the JSON */
+    const char *name; /* the key `report` of the JSON; of profiles `kind` */
     const char *key;  /* a key by which reports without `report` are known, or NULL */
     int format;
     compare_reports *run;
 } kinds[] = {
     {"conform", "cases", REPORT_FORMAT, compare_conform},
     {"bench", NULL, 1, compare_bench},
+    {"profile", NULL, 1, compare_profile},
+    {"report", NULL, 1, compare_report},
 };
 enum {
     KINDS = sizeof kinds / sizeof *kinds
@@ -65,7 +67,7 @@ void compare_note(struct compare *c, const char *format, ...)
     free(text);
 }
 
-static void compare_finish(struct compare *c)
+void compare_finish(struct compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         free(c->at[i].name);
@@ -82,6 +84,10 @@ static const struct compare_kind *compare_find_kind(const char *path, const cJSO
     const char *word = bp_json_get(json, "report");
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(json, "format");
 
+    if (!*word && *bp_json_get(json, "kind")) { /* a profile */
+        word = bp_json_get(json, "kind");
+        format = cJSON_GetObjectItemCaseSensitive(json, "version");
+    }
     for (int i = 0; i < KINDS; i++) {
         bool old = !*word && kinds[i].key && cJSON_HasObjectItem(json, kinds[i].key);
         if (strcmp(word, kinds[i].name) && !old) continue;
@@ -97,8 +103,9 @@ static const struct compare_kind *compare_find_kind(const char *path, const cJSO
         bp_complain("compare", "%s: reports of the kind '%.40s' cannot be compared", path, word);
     else
         bp_complain("compare",
-                    "%s: expected a JSON report of `bp conform` or `bp bench` with the key "
-                    "\"report\"; another version of bp wrote it, or another program",
+                    "%s: expected a JSON report of `bp conform`, `bp bench` or `bp trace` with the "
+                    "key \"report\" or \"kind\"; another version of bp wrote it, or another "
+                    "program",
                     path);
     return NULL;
 }
@@ -113,16 +120,20 @@ static int compare_run(struct compare *c, const char *const path[2], cJSON *cons
     for (int i = 0; i < 2; i++) {
         kind[i] = compare_find_kind(path[i], json[i]);
         if (!kind[i]) return BP_EXIT_USAGE;
-        c->device[i] = bp_text_clean(bp_json_get(json[i], "device"));
+        c->device[i] = bp_text_clean(
+            bp_json_get(json[i], cJSON_HasObjectItem(json[i], "command") ? "command" : "device"));
     }
     if (kind[0] != kind[1]) {
-        bp_complain("compare", "%s is a report of bp %s, %s one of bp %s: expected the same",
+        bp_complain("compare",
+                    "%s is a report of the kind %s, %s one of the kind %s: expected the same",
                     path[0], kind[0]->name, path[1], kind[1]->name);
         return BP_EXIT_USAGE;
     }
     c->kind = kind[0]->name;
     if (strcmp(c->device[0], c->device[1]))
-        compare_note(c, "the devices differ: %s, now %s", c->device[0], c->device[1]);
+        compare_note(c, "the %s differ: %s, now %s",
+                     strcmp(kind[0]->name, "profile") ? "devices" : "commands", c->device[0],
+                     c->device[1]);
     wrong = kind[0]->run(c, json[0], json[1], why, sizeof why);
     if (wrong) {
         bp_complain("compare", "%s: %s", path[wrong - 1], why);
@@ -194,9 +205,9 @@ int bp_cmd_compare(int argc, char **argv)
         .min_words = 2,
         .max_words = 2,
         .about =
-            "Compares two JSON reports of `bp conform` or of `bp bench`, the earlier one first: "
-            "what got worse, better, is new, is gone. docs/bench.md says which differences "
-            "count. Exit status: 0 nothing got worse, 1 something did, 2 wrong files.",
+            "Compares two JSON reports of `bp conform`, of `bp bench` or of `bp trace`, the "
+            "earlier one first: what got worse, better, is new, is gone. docs/bench.md says which "
+            "differences count. Exit status: 0 nothing got worse, 1 something did, 2 wrong files.",
         .options = options,
     };
     int status = bp_options_parse(&usage, argc, argv, path);

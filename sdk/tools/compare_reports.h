@@ -26,7 +26,7 @@ struct compare_item {
 struct compare {
     const char *kind; /* of both reports: "bench" */
     double least;     /* the smallest difference of a measured figure that counts, as a part of 1 */
-    char *device[2];  /* of A and of B */
+    char *device[2];  /* of A and of B; of profiles, the command */
     struct compare_item *at;
     size_t n, count[COMPARE_COUNT];
     size_t same;   /* names without a difference */
@@ -43,7 +43,10 @@ void compare_note(struct compare *c, const char *format, ...) __attribute__((for
  * not of this form, with the reason in out_why. */
 typedef int compare_reports(struct compare *c, const cJSON *a, const cJSON *b, char *out_why,
                             size_t size);
-compare_reports compare_bench, compare_conform;
+compare_reports compare_bench, compare_conform, compare_profile, compare_report;
+
+/* In compare.c: frees what compare_add and compare_note have stored. */
+void compare_finish(struct compare *c);
 
 /* In compare_write.c: the outputs. */
 void compare_text(const struct compare *c, FILE *file);

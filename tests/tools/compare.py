@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests `bp compare`: the differences of conformance reports and of bench reports, noise, wrong files.
+"""Tests `bp compare`: the differences of reports of conform, bench and profiles, noise, wrong files.
 
     compare.py ROOT BUILD BP ACTOR
 
@@ -13,7 +13,7 @@ import os
 import sys
 import xml.etree.ElementTree
 
-from commands import BUILD, WORK, bp, expect, expect_status, run
+from commands import BP, BUILD, WORK, bp, expect, expect_status, run
 
 TESTS = []
 
@@ -52,6 +52,17 @@ def figure(name, middle, spread=0.01, unit="ns", reference=None, repeats=None, *
 
 def bench(*rows, machine="m", device="cpu:0"):
     return {"report": "bench", "format": 1, "device": device, "machine": machine, "results": list(rows)}
+
+
+def timed(name, median, calls=20, spread=None, by="op", **more):
+    """A row of a profile, in nanoseconds."""
+    return {"by": by, "name": name, "calls": calls, "total_ns": median * calls, "self_ns": median * calls,
+            "min_ns": median // 2, "median_ns": median, "max_ns": 9 * median,
+            "spread_ns": median // 50 if spread is None else spread, **more}
+
+
+def profile(*rows, command="app", lost=0, finished=True):
+    return {"kind": "profile", "version": 1, "command": command, "lost": lost, "finished": finished, "rows": list(rows)}
 
 
 def compare(a, b, *args, status=0):
@@ -148,11 +159,62 @@ def rows_come_and_go():
 
 
 @test
+def times_of_calls_count_beyond_their_spread():
+    for a, b, wanted in (
+            (timed("x", 1000), timed("x", 1200), "regressions"), (timed("x", 1000), timed("x", 800), "improvements"),
+            (timed("x", 1000), timed("x", 1045, spread=0), None),  # less than 5 %
+            (timed("x", 1000), timed("x", 1200, spread=200), None),  # within the spread of B
+            (timed("x", 1000, spread=250), timed("x", 1200), None),  # within that of A
+            (timed("x", 1000, spread=300, max_ns=1100), timed("x", 1200), "regressions"),  # no call of A took as long
+            (timed("x", 1000, calls=4), timed("x", 9000), None),  # four calls do not show the noise
+            (timed("x", 1000, calls=5), timed("x", 9000, calls=5), "regressions"),
+            (timed("x", 0), timed("x", 9000), "regressions"), (timed("x", 0), timed("x", 0), None),
+            (timed("x", 1000, by="kernel"), timed("x", 1200, by="kernel"), "regressions"),
+            (timed("x", 1000, by="thread"), timed("x", 1200, by="thread"), None)):
+        found = names(profile(a), profile(b))
+        expect(found == ({wanted: [f"{a['by']} x"]} if wanted else {}), f"{found}, expected {wanted}\n{a}\n{b}")
+    a, b = profile(timed("x", 1000)), profile(timed("x", 1060))
+    expect(names(a, b) == {"regressions": ["op x"]} and names(a, b, "--least", "10") == {}, "--least 10")
+
+
+@test
+def rows_of_profiles_come_and_go():
+    a = profile(timed("x", 10), timed("y", 10), timed("y", 10, by="kernel"), lost=7)
+    b = profile(timed("y", 10, calls=400), timed("y", 10, by="kernel"), timed("z", 10, calls=1), command="other",
+                finished=False)
+    expect(names(a, b) == {"new": ["op z"], "gone": ["op x"]}, f"{names(a, b)}")
+    result = compare(a, b)
+    for text in ("bp profile: app, now other", "the commands differ: app, now other", "the earlier profile lacks 7 events",
+                 "the later profile has no end", "rows with another number of calls: 1; op y: 20, now 400"):
+        expect(text in result.out, text, result)
+    few = compare(profile(timed("x", 10, calls=2)), profile(timed("x", 99)))
+    expect("not judged: 1" in few.out, "rows of few calls", few)
+
+
+@test
+def profiles_of_a_command_can_be_compared():
+    path, prof = os.path.join(WORK, "profile.json"), os.path.join(WORK, "x.prof")
+    expect_status(bp("profile", "--json", path, "-o", prof, "--", BP, "bench", "cpu", "--quick", "--filter", "launch/eager",
+                     path="", plugins="cpu", cwd=BUILD), 0)
+    with open(path, encoding="utf-8") as f:
+        report = json.load(f)
+    expect(any(r["by"] == "op" and r["name"] == "add" and r["calls"] > 4 for r in report["rows"]), "no row of add", report)
+    expect_status(bp("compare", path, path), 0)
+    slow = copy.deepcopy(report)
+    for row in slow["rows"]:
+        for key in ("min_ns", "median_ns", "max_ns"):
+            row[key] = 1000 * row[key] + 10 * row["spread_ns"]
+    found = names(report, slow)
+    expect("op add" in found["regressions"] and set(found) == {"regressions"}, f"{found}")
+    expect(names(slow, report) == {"improvements": found["regressions"]}, "faster rows")
+
+
+@test
 def wrong_files_are_refused():
-    good = {"conform": conform(a="pass"), "bench": bench(figure("x", 1))}
+    good = {"conform": conform(a="pass"), "bench": bench(figure("x", 1)), "profile": profile(timed("x", 1))}
     bad = [("", "an empty file"), ("{", "cut off"), ("[]", "no object"), ("{}", "the key"), ('{"report":"run"}', "'run'")]
     bad += [(json.dumps(g)[:-20], "cut off") for g in good.values()]
-    bad += [({**g, "format": 2}, "of format 1") for g in good.values()]
+    bad += [({**g, "format": 2, "version": 2}, "of format 1") for g in good.values()]
     bad += [({k: v for k, v in good["bench"].items() if k != "format"}, "of format 1"),
             ({**good["conform"], "cases": 3}, "with device, level"), (good["bench"] | {"results": [{}]}, "that have a name"),
             (bench(figure("x", 1), figure("x", 2)), "that have a name each")]
@@ -166,7 +228,15 @@ def wrong_files_are_refused():
             for pair in ((content, g), (g, content)):
                 result = compare(*pair, status=2)
                 expect(not result.out and ("expected the same" in result.err or word in result.err), word, result)
-    expect("expected the same" in compare(*good.values(), status=2).err, "two kinds")
+    for key in ("by", "calls", "median_ns", "min_ns", "spread_ns"):
+        row = timed("x", 1)
+        del row[key]
+        bad.append((profile(row), "write the JSON again"))
+    bad += [(profile(timed("x", 1, min_ns=5)), "write the JSON again"), ({**good["profile"], "rows": 3}, "write the JSON")]
+    for content, word in bad[-7:]:
+        expect(word in compare(good["profile"], content, status=2).err, word)
+    expect("expected the same" in compare(good["conform"], good["bench"], status=2).err, "two kinds")
+    expect("expected the same" in compare(good["profile"], good["bench"], status=2).err, "two kinds")
     expect_status(bp("compare", write("a.json", good["bench"])), 2)
     expect_status(bp("compare", "/no/such/file", write("a.json", good["bench"])), 2)
     expect_status(bp("compare", WORK, write("a.json", good["bench"])), 2)
