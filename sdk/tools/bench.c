@@ -177,6 +177,11 @@ static cJSON *result_json(const struct bench *bench, const struct bench_case *c,
                               : cJSON_CreateNull());
     add_number(result, "reference_value", two && c->figure != BENCH_TIMES,
                bench_quantile(pairs->other, n, 0.5));
+    if (c->bytes > 0) {
+        cJSON_AddNumberToObject(result, "operations", c->operations);
+        cJSON_AddNumberToObject(result, "bytes", c->bytes);
+        cJSON_AddNumberToObject(result, "seconds", c->work / bench_quantile(pairs->value, n, 0.5));
+    }
     return result;
 }
 

@@ -56,6 +56,8 @@ struct bench_case {
     int calls;                   /* calls in a block; 0: as many as take `slice` */
     double slice;                /* seconds of a block; 0: the default */
     int runs;                    /* largest number of pairs; 0: limited by time only */
+    double operations, bytes;    /* of a call of a BENCH_RATE, for a roofline: what it computes, and
+                                    what it must read and write; bytes 0: unknown */
 };
 
 double bench_now(void);

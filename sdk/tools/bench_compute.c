@@ -50,6 +50,18 @@ static bool compute_setup(struct compute *c, const struct bp_call *like, uint32_
            !bp_tensor_create(c->bench->device, BP_F32, info.rank, info.shape, &c->out);
 }
 
+/* Each operand once: what a kernel with a perfect cache reads and writes. */
+static double compute_bytes(const struct compute *c)
+{
+    struct bp_tensor *const all[] = {c->in[0], c->in[1], c->out};
+    struct bp_tensor_info info = {.size = sizeof info};
+    double bytes = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (!bp_tensor_get_info(all[i], &info)) bytes += (double)info.bytes;
+    return bytes;
+}
+
 static bool has_kernel(struct bench *bench, const char *op)
 {
     struct bp_kernel_info info = {.size = sizeof info};
@@ -66,11 +78,12 @@ static void compute_one(struct bench *bench, const char *name, double operations
                         const int64_t *b)
 {
     struct compute c = {.bench = bench};
-    const struct bench_case row = {name, "GFLOP/s", BENCH_RATE, operations * 1e-9,
-                                   .side = {.body = compute_run, .ctx = &c}};
+    struct bench_case row = {name, "GFLOP/s", BENCH_RATE, operations * 1e-9,
+                             .side = {.body = compute_run, .ctx = &c}, .operations = operations};
 
     if (!bench_wants(bench, name) || !has_kernel(bench, call->op)) return;
     if (compute_setup(&c, call, rank, a, b)) {
+        row.bytes = compute_bytes(&c);
         bench_run(bench, &row);
     } else {
         bench_failed(bench, name);

@@ -195,7 +195,8 @@ static void run_within(struct bench *bench)
     struct copies c = {.bench = bench, .size = SIZE_WITHIN};
     struct bench_case row = {
         "memory/copy-within 64 MiB", "GB/s", BENCH_RATE, SIZE_WITHIN * 1e-9,
-        {.body = copies_copy_within, .ctx = &c}, "memcpy", {.body = copy_host, .ctx = &c}, 0, 0};
+        {.body = copies_copy_within, .ctx = &c}, "memcpy", {.body = copy_host, .ctx = &c},
+        .bytes = 2.0 * SIZE_WITHIN};
 
     if (!bench_wants(bench, row.name)) return;
     if (copies_setup(&c, false)) {

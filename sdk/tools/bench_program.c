@@ -214,8 +214,8 @@ static void program_chain(struct bench *bench)
                                  {.body = program_replay, .ctx = &p},
                                  "copy",
                                  {.body = program_copy, .ctx = &p},
-                                 0,
-                                 0};
+                                 .operations = 8.0 * (double)n,
+                                 .bytes = 8.0 * (double)n};
 
     if (!bench_wants(bench, c.name)) return;
     if (chain_setup(&p, n)) bench_run(bench, &c);

@@ -20,6 +20,7 @@ static const struct command {
     {"new-plugin", bp_cmd_new_plugin, "NAME", "write the source of a new plugin, from a template"},
     {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
     {"compare", bp_cmd_compare, "A B", "what got worse between two JSON reports"},
+    {"report", bp_cmd_report, "DEV", "a page about a device: support, accuracy, speed"},
     {"bench", bp_cmd_bench, "DEV", "measure a device", true},
 #ifdef BP_ONNX
     {"run", bp_cmd_run, "MODEL.onnx", "run an ONNX model on a device", true},

@@ -29,6 +29,7 @@ int bp_cmd_manifest(int argc, char **argv);
 int bp_cmd_new_plugin(int argc, char **argv);
 int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_compare(int argc, char **argv);
+int bp_cmd_report(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
 int bp_cmd_launch(int argc, char **argv);
 int bp_cmd_profile(int argc, char **argv);

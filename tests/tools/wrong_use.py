@@ -103,7 +103,7 @@ def write_files():
             file.write(content)
 
 
-COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "compare", "bench", "run", "program", "tune",
+COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "compare", "report", "bench", "run", "program", "tune",
             "onnx-test", "passes", "ccl-bench", "profile", "trace", "launch"]
 
 
@@ -145,6 +145,8 @@ def wrong_values():
         (["conform", "stage", "--require", "gold"], 2, "no level 'gold'", "core"),
         (["conform", "stage", "--filter", "kernl/*"], 2, "no case", "--list"),
         (["bench", "stage", "--threads", "1.5"], 2, "--threads wants a whole number from 1 to 4096"),
+        (["report", "stage"], 2, "there is nothing to write", "-o OUT.html"),
+        (["report", "stage", "-o", "-", "--json", "-"], 2, "are both -"),
         (["ccl-bench", "-n", "0"], 2, "--ranks wants a whole number from 1 to 256, got '0'"),
         (["ccl-bench", "--least", "1"], 2, "--least wants a whole number from 4 to"),
         (["ccl-bench", "--turns", "1.5"], 2, "--turns wants a whole number from 1 to"),
@@ -167,6 +169,7 @@ def devices_and_paths():
         (["conform", "./folder"], 3, "'./folder'", "a plugin's library, whose name ends in .so"),
         (["conform", "./good.onnx"], 3, "whose name ends in .so"),
         (["conform", "nowhere"], 3, "there are: stage"),
+        (["report", "nowhere", "-o", "page.html"], 3, "there are: stage"),
         (["doctor", "nothing"], 2, "no plugin 'nothing'", "bp doctor ./nothing"),
         (["doctor", ""], 2, "no plugin ''"),
         (["manifest", "folder"], 2, "a name that ends in .so"),

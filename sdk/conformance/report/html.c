@@ -83,7 +83,7 @@ static void print_earlier(const struct report *r, FILE *file)
     }
 }
 
-static void print_totals(const struct report *r, FILE *file)
+void report_html_totals(const struct report *r, FILE *file)
 {
     fprintf(file, "<h2>Totals</h2>\n<div class=\"scroll\"><table><thead><tr><th>suite</th>");
     for (int o = 0; o < OUTCOME_COUNT; o++)
@@ -131,7 +131,9 @@ static void count_cell(const struct report *r, const char *suite, const char *op
 static void print_support(const struct report *r, const char *suite, const char *name,
                           uint64_t types, FILE *file)
 {
-    fprintf(file, "<tr><th>%s</th>", name);
+    fprintf(file, "<tr><th>");
+    escape(file, name);
+    fprintf(file, "</th>");
     for (uint32_t d = 0; d < 64; d++) {
         struct cell cell = {0};
         if (!(BP_MASK_ANY >> d & 1)) continue;
@@ -147,7 +149,36 @@ static void print_support(const struct report *r, const char *suite, const char 
     fprintf(file, "</tr>\n");
 }
 
-static void print_matrix(const struct report *r, FILE *file)
+/* The name of an operator of a plugin, DOMAIN.NAME, of a case kernel/DOMAIN.NAME/... or
+ * kernel/DOMAIN.NAME@ROW. */
+static bool own_operator(const struct report_case *c, char *out, size_t size)
+{
+    const char *op = strncmp(c->id, "kernel/", 7) ? "" : c->id + 7;
+    size_t length = strcspn(op, "/@");
+
+    if (!c->selected || !memchr(op, '.', length) || length >= size) return false;
+    snprintf(out, size, "%.*s", (int)length, op);
+    return true;
+}
+
+/* Operators that only this device's plugin has. Without cases nothing is known of their results. */
+static void print_own(const struct report *r, FILE *file)
+{
+    char own[80], last[80] = "";
+
+    for (size_t i = 0; i < r->n; i++) {
+        size_t before = 0;
+        char other[80];
+        if (!own_operator(&r->at[i], own, sizeof own) || !strcmp(own, last)) continue;
+        memcpy(last, own, sizeof last);
+        while (before < i &&
+               !(own_operator(&r->at[before], other, sizeof other) && !strcmp(own, other)))
+            before++;
+        if (before == i) print_support(r, "kernel", own, BP_MASK_ANY, file);
+    }
+}
+
+void report_html_support(const struct report *r, FILE *file)
 {
     static const char *const calls[] = {
 #define X(NAME, name) #name,
@@ -158,7 +189,7 @@ static void print_matrix(const struct report *r, FILE *file)
     fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of "
                   "the first input; "
                   "for a dtype that fails: how many fail. A dash: no kernel row. At the "
-                  "end collective calls.</p>\n"
+                  "end operators of the plugin's own, and collective calls.</p>\n"
                   "<div class=\"scroll\"><table><thead><tr><th>operator</th>");
     for (uint32_t d = 0; d < 64; d++)
         if (BP_MASK_ANY >> d & 1) fprintf(file, "<th>%s</th>", bp_dtype_name(d));
@@ -167,6 +198,7 @@ static void print_matrix(const struct report *r, FILE *file)
         const struct bp_opinfo *op = bp_opinfo_at(i);
         print_support(r, "kernel", op->name, op->types[0], file);
     }
+    print_own(r, file);
     for (size_t i = BP_COMM_BARRIER + 1; r->suite_totals[SUITE_CCL][OUTCOME_PASS] &&
                                          i < BP_COMM_SEND; i++)
         print_support(r, "ccl", calls[i], BP_MASK_ANY, file);
@@ -222,7 +254,7 @@ static void print_edge(int x, size_t height, FILE *file)
     fprintf(file, "<line class=\"edge\" x1=\"%d\" x2=\"%d\" y1=\"0\" y2=\"%zu\"/>\n", x, x, height);
 }
 
-static void print_accuracy(const struct report *r, FILE *file)
+void report_html_accuracy(const struct report *r, FILE *file)
 {
     struct report_accuracy *a;
     size_t n = report_accuracy(r, &a), kept = worst_bars(a, n), height = kept * BAR_STEP + 4;
@@ -250,7 +282,7 @@ enum {
     SHOWN = 300
 };
 
-static void print_failures(const struct report *r, FILE *file)
+void report_html_failures(const struct report *r, FILE *file)
 {
     size_t shown = 0, all = 0;
 
@@ -304,10 +336,10 @@ void report_html(const struct report *r, FILE *file)
 {
     print_head(r, file);
     print_earlier(r, file);
-    print_totals(r, file);
-    print_failures(r, file);
-    print_matrix(r, file);
-    print_accuracy(r, file);
+    report_html_totals(r, file);
+    report_html_failures(r, file);
+    report_html_support(r, file);
+    report_html_accuracy(r, file);
     if (r->totals[OUTCOME_UNSUPPORTED] + r->totals[OUTCOME_SKIP] + r->totals[OUTCOME_XFAIL]) {
         fprintf(file, "<h2>Not judged</h2>\n");
         print_others(r, OUTCOME_UNSUPPORTED, "unsupported", file);

@@ -120,7 +120,12 @@ void report_json(const struct report *r, FILE *file)
     cJSON_AddStringToObject(json, "report", "conform");
     cJSON_AddNumberToObject(json, "format", REPORT_FORMAT);
     cJSON_AddStringToObject(json, "device", r->device);
+    cJSON_AddStringToObject(json, "description", r->description ? r->description : "");
+    cJSON_AddStringToObject(json, "driver", r->driver ? r->driver : "");
     cJSON_AddStringToObject(json, "level", level_name(r->level));
+    cJSON_AddBoolToObject(json, "judged", !r->unjudged);
+    cJSON_AddStringToObject(json, "level_reason", r->level_reason);
+    cJSON_AddBoolToObject(json, "quick", r->options->quick);
     cJSON_AddNumberToObject(json, "seed", (double)r->options->seed);
     cJSON_AddStringToObject(json, "machine", r->machine);
     if (r->options->note) cJSON_AddStringToObject(json, "note", r->options->note);

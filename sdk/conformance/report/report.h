@@ -179,4 +179,11 @@ void report_json(const struct report *report, FILE *file);
 void report_junit(const struct report *report, FILE *file);
 void report_html(const struct report *report, FILE *file);
 
+/* The sections of that page, which need no more of the report than the cases, the totals and the
+ * options' device and seed: for pages that show a report among other things. */
+void report_html_totals(const struct report *report, FILE *file);
+void report_html_failures(const struct report *report, FILE *file);
+void report_html_support(const struct report *report, FILE *file);
+void report_html_accuracy(const struct report *report, FILE *file);
+
 #endif
