@@ -45,12 +45,14 @@ void bp_trace_warn(struct bp_profile *profile, const char *command)
 
 int bp_cmd_trace(int argc, char **argv)
 {
-    const char *out = NULL, *html = NULL, *json = NULL, *by = NULL, *words[1];
+    const char *out = NULL, *html = NULL, *json = NULL, *by = NULL, *perfetto = NULL, *words[1];
     bool table = false;
     double rows = 30;
     const struct bp_option options[] = {
         {"output", 'o', BP_OPTION_OUTPUT, "FILE",
          "write a trace for Perfetto and chrome://tracing; - is standard output", &out},
+        {"perfetto", 0, BP_OPTION_OUTPUT, "FILE",
+         "write a protobuf trace for Perfetto, which is smaller", &perfetto},
         {"html", 0, BP_OPTION_OUTPUT, "FILE", "write a page that needs no network", &html},
         {"table", 0, BP_OPTION_FLAG, NULL, "print tables, as without options", &table},
         {"by", 0, BP_OPTION_TEXT, "WORD",
@@ -85,9 +87,10 @@ int bp_cmd_trace(int argc, char **argv)
     bp_trace_warn(profile, "trace");
     status = BP_EXIT_GOOD;
     if (out) status = bp_trace_write(profile, "trace", out, bp_trace_chrome);
+    if (perfetto && !status) status = bp_trace_write(profile, "trace", perfetto, bp_trace_perfetto);
     if (html && !status) status = bp_trace_write(profile, "trace", html, bp_trace_html);
     if (json && !status) status = bp_trace_write(profile, "trace", json, bp_trace_json);
-    if (!status && (table || by || (!out && !html && !json)))
+    if (!status && (table || by || (!out && !perfetto && !html && !json)))
         status = bp_trace_table(profile, by ? by : "op", (uint32_t)rows);
     bp_profile_destroy(profile);
     return status;

@@ -203,6 +203,8 @@ void bp_trace_device_end(struct trace_device *device);
 
 /* trace_chrome.c: the Trace Event Format, which Perfetto and Chromium open. */
 int bp_trace_chrome(struct bp_profile *profile, FILE *file);
+/* trace_perfetto.c: the same as Perfetto's protobuf messages, without arrows and memory. */
+int bp_trace_perfetto(struct bp_profile *profile, FILE *file);
 /* trace_table.c, trace_json.c, trace_html.c. */
 int bp_trace_table(struct bp_profile *profile, const char *by, uint32_t rows);
 int bp_trace_json(struct bp_profile *profile, FILE *file);

@@ -39,6 +39,7 @@ import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
 import openvino_engine  # noqa: E402
 import ort_provider  # noqa: E402
+import perfetto_reader  # noqa: E402
 import python_package  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
@@ -49,7 +50,7 @@ BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer 
            "xpu": ("real-models", bench_xpu), "training": ("training", bench_training),
            "onnxruntime": ("onnxruntime", ort_provider), "openvino": ("openvino", bench_openvino)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onnxruntime": ort_provider, "onednn3": onednn3,
-           "intel-opencl": intel_opencl, "openvino": openvino_engine, "training": bench_training,
+           "intel-opencl": intel_opencl, "openvino": openvino_engine, "perfetto": perfetto_reader, "training": bench_training,
            "python": python_package, "python-torch": python_package}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}

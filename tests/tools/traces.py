@@ -116,6 +116,63 @@ def test_validator(folder):
     return not missed and refused == 3
 
 
+def fields_of(data):
+    """[(number, value)] of a protobuf message; values are numbers or bytes."""
+    at, fields = 0, []
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            assert at + value <= len(data), "cut off"
+            value, at = data[at:at + value], at + value
+        else:
+            assert key & 7 == 0, f"type {key & 7}"
+        fields.append((key >> 3, value))
+    return fields
+
+
+def test_perfetto(folder):
+    """a protobuf trace has the slices, marks and tracks of the JSON trace"""
+    f = example()
+    f.add(11, pf.RANGE, 94 * MS, 94 * MS + 1, "é" * 2000)
+    trace = trace_of(folder, f)
+    got = bp("trace", f"{folder}/a.prof", "--perfetto", f"{folder}/a.pftrace")
+    assert got.returncode == 0 and not got.stdout, got
+    with open(f"{folder}/a.pftrace", "rb") as file:
+        packets = [dict(fields_of(value)) for _, value in fields_of(file.read())]
+    descriptors = [dict(fields_of(p[60])) for p in packets if 60 in p]
+    tracks = {d[1]: d[2].decode() for d in descriptors if 2 in d}
+    processes = {dict(fields_of(d[3]))[6].decode() for d in descriptors if 3 in d}
+    stacks, slices, marks = {}, [], []
+    for p in sorted((p for p in packets if 11 in p), key=lambda p: p[8]):
+        e = dict(fields_of(p[11]))
+        if e[9] == 1:
+            stacks.setdefault(e[11], []).append((e[23].decode(), e[22].decode(), p[8]))
+        elif e[9] == 2:
+            name, kind, begin = stacks[e[11]].pop()
+            slices.append((tracks[e[11]], name, kind, begin, p[8]))
+        else:
+            marks.append((e[9], e[23].decode(), p[8]))
+    events = trace["traceEvents"]
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    wanted = sorted((names[e["pid"], e["tid"]], e["name"][:500], e["cat"], round(1000 * e["ts"]),
+                     round(1000 * e["ts"]) + round(1000 * e["dur"])) for e in events if e["ph"] == "X")
+    print("#", [s for s in slices if s not in wanted][:3], [s for s in wanted if s not in slices][:3])
+    return (sorted(slices) == wanted and not any(stacks.values()) and marks == [(3, "here", 93 * MS)]
+            and processes == {e["args"]["name"] for e in events if e["name"] == "process_name"}
+            and set(names.values()) == set(tracks.values()))
+
+
 def test_statistics(folder):
     """rows, use, overlap, delays and causes of gaps are those of a profile with known times"""
     example().write(f"{folder}/a.prof")
