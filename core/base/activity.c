@@ -3,11 +3,11 @@
  * is written by one thread and read by all, also by signal handlers, without locks: a reader copies
  * a note and checks whether it changed meanwhile. */
 #include "activity.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -27,14 +27,6 @@ struct note {
 
 static struct note notes[NOTES];
 static _Atomic uint64_t last_order;
-
-static uint64_t activity_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Copies a name. Control characters are replaced, because they could split a message into two
  * lines. */
@@ -87,7 +79,7 @@ uint32_t bp_activity_begin(enum bp_activity_step step, const char *plugin, const
         atomic_store_explicit(&note->step, (uint32_t)step, memory_order_release);
         atomic_store_explicit(&note->order, atomic_fetch_add(&last_order, 1) + 1,
                               memory_order_release);
-        atomic_store_explicit(&note->start_ns, activity_now_ns(), memory_order_release);
+        atomic_store_explicit(&note->start_ns, bp_clock_ns(), memory_order_release);
         note_write_name(note->plugin, plugin);
         note_write_name(note->what, what);
         note_end_write(note);
@@ -159,7 +151,7 @@ bool bp_activity_find(uint32_t thread, struct bp_activity *out)
     struct bp_activity full = {0};
     struct copy copy;
     int error = errno;
-    uint64_t now = activity_now_ns();
+    uint64_t now = bp_clock_ns();
 
     if (!out || out->size < sizeof out->size || !activity_find(thread, &copy)) return false;
     if (!thread) activity_find(copy.thread, &copy);

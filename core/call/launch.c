@@ -4,10 +4,10 @@
 #include "fallback.h"
 #include "prepared.h"
 #include "profile_launch.h"
+#include "../base/clock.h"
 #include "../exec/capture.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* A plan that needs a larger alignment than the device's gets a larger block (not on devices with
  * handles). */
@@ -178,14 +178,6 @@ static enum bp_status launch_allocate_temps(const struct bp_prepared *p, struct 
     return BP_OK;
 }
 
-static uint64_t launch_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* Counts a fallback step, with the bytes that it writes. A captured step is counted when it is
  * replayed. */
 static void launch_count(const struct bp_prepared *p, const struct bp_step *step,
@@ -199,7 +191,7 @@ static void launch_count(const struct bp_prepared *p, const struct bp_step *step
         if (v) bytes += (uint64_t)v->count * (bp_dtype_bits(v->dtype) / 8);
     }
     if (recording) bp_capture_count_fallback(recording, p->row, step->kind, bytes);
-    else bp_fallback_count(p->device, p->row, step->kind, bytes, launch_now_ns() - began);
+    else bp_fallback_count(p->device, p->row, step->kind, bytes, bp_clock_ns() - began);
 }
 
 /* The tensors of a step on another device: copies of the inputs, and room for the outputs. */
@@ -296,7 +288,7 @@ static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *s
                                   const struct bp_run *run)
 {
     const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_FLAT_MAX];
-    uint64_t number = 0, began = launch_now_ns();
+    uint64_t number = 0, began = bp_clock_ns();
     enum bp_status status = BP_OK;
 
     if (step->kind) status = bp_fallback_check(p->device, p->row, step->kind);

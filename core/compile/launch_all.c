@@ -3,6 +3,7 @@
  * task, or submits them to a stream of the plugin. */
 #include "schedule.h"
 
+#include "../base/clock.h"
 #include "../base/generator.h"
 #include "../call/fallback.h"
 #include "../call/profile_launch.h"
@@ -10,15 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static uint64_t schedule_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* Returns the failure of a launch, with the name of its node. */
 static __attribute__((noinline)) enum bp_status
@@ -57,7 +49,7 @@ launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
                struct bp_launch *l, struct bp_timeline *timeline)
 {
     const struct bp_opdef *row = from->prepared->row;
-    uint64_t began = schedule_now_ns();
+    uint64_t began = bp_clock_ns();
     enum bp_status status = from->step->kernel ? l->kernel->launch(l)
                                                : bp_launch_other(s->device, from, l);
 
@@ -66,7 +58,7 @@ launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
         bp_capture_count_fallback(timeline->recording, row, from->step->kind, from->bytes);
     else
         bp_fallback_count(s->device, row, from->step->kind, from->bytes,
-                          schedule_now_ns() - began);
+                          bp_clock_ns() - began);
     return BP_OK;
 }
 
@@ -109,11 +101,11 @@ static __attribute__((noinline)) enum bp_status
 launch_watched(const struct bp_schedule *s, uint32_t n, struct bp_launch *l,
                struct bp_timeline *timeline, const struct bp_schedule_watch *watch)
 {
-    uint64_t began = schedule_now_ns();
+    uint64_t began = bp_clock_ns();
     enum bp_status status = launch_profiled(s, &s->launch[n], l, timeline);
 
     if (status == BP_OK && !timeline->fault && watch->watcher)
-        launch_show(s, n, l, schedule_now_ns() - began, watch);
+        launch_show(s, n, l, bp_clock_ns() - began, watch);
     return status;
 }
 
@@ -260,12 +252,12 @@ static enum bp_status launch_all_submit(const struct bp_schedule *s, struct bp_s
 
     if (waits) TRY(bp_stream_drain(stream));
     for (uint32_t n = 0; n < s->n_launch; n++) {
-        uint64_t began = watched ? schedule_now_ns() : 0;
+        uint64_t began = watched ? bp_clock_ns() : 0;
         if (__builtin_expect(bp_stream_is_cancelled(stream), 0))
             return launch_cancelled(s, &s->launch[n], timeline);
         TRY(launch_submit(s, n, &c->launch[n], timeline));
         if (waits) TRY(launch_wait(s, &s->launch[n], stream));
-        if (watched) launch_show(s, n, &c->launch[n], schedule_now_ns() - began, watch);
+        if (watched) launch_show(s, n, &c->launch[n], bp_clock_ns() - began, watch);
     }
     return BP_OK;
 }

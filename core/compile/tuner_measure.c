@@ -2,12 +2,12 @@
 /* tuner_measure.c: times the kernel rows that take a call (tuner.h). */
 #include "tuner.h"
 
+#include "../base/clock.h"
 #include "../memory/source.h"
 #include "../plugin/entry.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     ROWS = 8,          /* rows that are compared, those of the highest priorities */
@@ -34,14 +34,6 @@ struct measurement {
     const struct bp_view *list[2 * BP_FLAT_MAX];
     struct bp_buffer *buffer[2 * BP_FLAT_MAX];
 };
-
-static uint64_t measure_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* ---- rows ---- */
 
@@ -142,14 +134,14 @@ static bool candidate_launch_init(struct measurement *m, struct candidate *c)
 /* Launches n times. Returns the time of one launch, UINT64_MAX after a failure. */
 static uint64_t candidate_time(struct measurement *m, struct candidate *c, uint64_t n)
 {
-    uint64_t begin = measure_now_ns();
+    uint64_t begin = bp_clock_ns();
 
     for (uint64_t i = 0; i < n; i++)
         if (c->launch.kernel->launch(&c->launch) || m->stream->timeline->fault) {
             m->stream->timeline->fault = 0;
             return UINT64_MAX;
         }
-    return (measure_now_ns() - begin) / n;
+    return (bp_clock_ns() - begin) / n;
 }
 
 static int time_compare(const void *a, const void *b)

@@ -4,6 +4,7 @@
 #include "deadline.h"
 
 #include "../base/activity.h"
+#include "../base/clock.h"
 #include "device.h"
 
 #include <errno.h>
@@ -13,20 +14,12 @@
 
 const struct bp_deadline bp_deadline_none = {UINT64_MAX, UINT64_MAX, NULL};
 
-static uint64_t deadline_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 struct bp_deadline bp_deadline_after(uint64_t timeout_ns)
 {
     uint64_t now;
 
     if (timeout_ns > (uint64_t)INT64_MAX / 2) return bp_deadline_none;
-    now = deadline_now_ns();
+    now = bp_clock_ns();
     return (struct bp_deadline){now + timeout_ns, timeout_ns, NULL};
 }
 
@@ -45,7 +38,7 @@ uint64_t bp_deadline_remaining(const struct bp_deadline *until)
     uint64_t now;
 
     if (!bp_deadline_is_set(until)) return UINT64_MAX;
-    now = deadline_now_ns();
+    now = bp_clock_ns();
     return until->end > now ? until->end - now : 0;
 }
 

@@ -41,7 +41,7 @@ static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
 {
     if (!timeline->is_inline) work_tag(timeline, number);
-    return bp_profile_now();
+    return bp_clock_ns();
 }
 
 void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t began,
@@ -50,7 +50,7 @@ void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t
     struct bp_device *device = timeline->device;
 
     event->begin = began;
-    event->end = bp_profile_now();
+    event->end = bp_clock_ns();
     event->tag = number;
     event->device = device->name;
     event->stream = timeline->id;
@@ -64,7 +64,7 @@ void bp_device_profile_put(struct bp_device *device, const struct bp_timeline *t
                            uint16_t kind, const char *name, uint64_t began)
 {
     bp_profile_put(&(struct bp_profile_put){.begin = began,
-                                            .end = bp_profile_now(),
+                                            .end = bp_clock_ns(),
                                             .name = name,
                                             .device = device->name,
                                             .stream = timeline ? timeline->id : 0,
@@ -152,11 +152,11 @@ static void clock_read(struct bp_device_profile *profile)
 
     if (!profilers->clock) return;
     for (int i = 0; i < READINGS; i++) {
-        uint64_t before = bp_profile_now(), after;
+        uint64_t before = bp_clock_ns(), after;
         enum bp_status status;
         bp_error_enter();
         status = profilers->clock(device->entry->self, device->index, &there);
-        after = bp_profile_now();
+        after = bp_clock_ns();
         if (status) {
             bp_device_leave(device, status, "clock");
             callback_warn(profile, "the times of records of the device may be wrong or missing");

@@ -57,7 +57,7 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
     if (!buffer) TRY(buffer_create_slow(device, owner, space, size, &buffer));
     *out_buffer = buffer;
     if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
-        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, bp_profile_now());
+        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, bp_clock_ns());
     return BP_OK;
 }
 
@@ -112,7 +112,7 @@ void bp_buffer_release(struct bp_buffer *buffer)
         return;
     }
     if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
-        bp_memory_profile(buffer->device, BP_PROFILE_FREE, buffer->size, bp_profile_now());
+        bp_memory_profile(buffer->device, BP_PROFILE_FREE, buffer->size, bp_clock_ns());
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);

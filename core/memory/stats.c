@@ -161,7 +161,7 @@ void bp_memory_profile(struct bp_device *device, uint16_t kind, uint64_t bytes, 
     if (kind != BP_PROFILE_SEGMENT) bp_device_memory(device, &stats);
     if (kind == BP_PROFILE_FREE) stats.allocated -= bytes;
     bp_profile_put(&(struct bp_profile_put){.begin = began,
-                                            .end = bp_profile_now(),
+                                            .end = bp_clock_ns(),
                                             .tag = kind == BP_PROFILE_SEGMENT ? 0 : stats.allocated,
                                             .bytes = bytes,
                                             .name = kind == BP_PROFILE_ALLOCATE ? "allocate"

@@ -35,7 +35,7 @@ static void header_init(struct bp_profile_header *header)
     header->record_bytes = sizeof(struct bp_profile_record);
     header->process = (uint32_t)getpid();
     header->start_unix_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    header->start_ns = bp_profile_now();
+    header->start_ns = bp_clock_ns();
     header_write_command(header);
 }
 

@@ -5,9 +5,8 @@
 #define BP_PROFILE_PRIVATE_H
 
 #include "../base/base.h"
+#include "../base/clock.h"
 #include "format.h"
-
-#include <time.h>
 
 /* Whether events are being recorded, and which further ones: enum bp_profiler_flags and
  * BP_PROFILE_ON. Read before the work of an event; 0 nearly always. */
@@ -23,18 +22,10 @@ static inline bool bp_profile_wants(uint32_t flag)
     return bp_profile_is_on() & flag;
 }
 
-/* The time of an event, by CLOCK_MONOTONIC. */
-static inline uint64_t bp_profile_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 /* The beginning of an event if events are recorded now, else 0. */
 static inline uint64_t bp_profile_begin(void)
 {
-    return bp_profile_is_on() ? bp_profile_now() : 0;
+    return bp_profile_is_on() ? bp_clock_ns() : 0;
 }
 
 /* One event, as bp_profile_event. Texts are copied; NULL: none. */

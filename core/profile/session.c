@@ -84,14 +84,14 @@ static void sources_collect(uint64_t now)
     for (struct bp_profile_source *s = sources; s; s = s->next)
         if (s->started) s->flush(s);
     sources_read_clocks();
-    spent = bp_profile_now() - now;
+    spent = bp_clock_ns() - now;
     atomic_store(&collect_at, now + spent + (20 * spent > INTERVAL ? 20 * spent : INTERVAL));
 }
 
 /* A thread that finds the lock taken leaves the collecting to the next wait. */
 void bp_profile_collect_now(void)
 {
-    uint64_t now = bp_profile_now();
+    uint64_t now = bp_clock_ns();
 
     if (now < atomic_load_explicit(&collect_at, memory_order_relaxed)) return;
     if (pthread_mutex_trylock(&lock)) return;
@@ -147,7 +147,7 @@ static void profiler_enter(struct bp_profiler *p, enum phase phase)
     p->phase = phase;
     p->steps = 0;
     if (phase == PHASE_RECORD) {
-        atomic_store(&collect_at, bp_profile_now() + INTERVAL);
+        atomic_store(&collect_at, bp_clock_ns() + INTERVAL);
         bp_profile_writers_set(&p->recording);
         atomic_store(&bp_profile_state, BP_PROFILE_ON | p->options.flags);
     } else {
@@ -182,7 +182,7 @@ enum bp_status bp_profiler_step(struct bp_profiler *profiler)
     pthread_mutex_lock(&lock);
     if (profiler == active && profiler->phase != PHASE_ENDED) {
         step.begin = profiler->step_began;
-        step.end = profiler->step_began = bp_profile_now();
+        step.end = profiler->step_began = bp_clock_ns();
         if (profiler->phase == PHASE_RECORD) bp_profile_put(&step);
         sources_collect(step.end);
         profiler->steps++;
@@ -275,7 +275,7 @@ enum bp_status bp_profiler_start(const struct bp_profiler_options *given,
         if (latest) profiler_update_late(latest);
         latest = p;
         p->late_before = atomic_load(&late);
-        p->step_began = bp_profile_now();
+        p->step_began = bp_clock_ns();
         active = p;
         profiler_enter_next(p, PHASE_SKIP);
         *out_profiler = p;
@@ -294,7 +294,7 @@ static void profiler_stop(struct bp_profiler *p)
     bp_profile_writers_finish();
     profiler_update_late(p);
     atomic_store(&header->lost, atomic_load(&p->recording.lost));
-    atomic_store(&header->length_ns, bp_profile_now() - header->start_ns);
+    atomic_store(&header->length_ns, bp_clock_ns() - header->start_ns);
     atomic_store(&header->finished, 1);
     active = NULL;
 }

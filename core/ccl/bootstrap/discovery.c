@@ -17,14 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t bp_clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static const struct launcher {
     const char *name, *rank, *ranks;
 } launchers[] = {

@@ -8,6 +8,7 @@
 #define BP_STORE_PRIVATE_H
 
 #include "../../base/base.h"
+#include "../../base/clock.h"
 #include <time.h>
 
 enum { BP_STORE_TOKEN = 32, BP_STORE_TOKEN_MIN = 8 }; /* characters */
@@ -122,7 +123,6 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
 void bp_store_rank_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what,
                        uint32_t rank);
 
-uint64_t bp_clock_ns(void); /* monotonic */
 static inline struct timespec bp_timespec(uint64_t ns)
 {
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
