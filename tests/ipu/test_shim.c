@@ -33,7 +33,7 @@ struct bench {
 struct saved {
     char data[1 << 16];
     uint64_t size;
-    int answer;
+    int status;
 };
 
 static int number, failures;
@@ -152,7 +152,7 @@ static int saved_write(void *ctx, const void *data, uint64_t size)
 {
     struct saved *s = ctx;
 
-    if (s->answer || size > sizeof s->data) return s->answer ? s->answer : 1;
+    if (s->status || size > sizeof s->data) return s->status ? s->status : 1;
     memcpy(s->data, data, size);
     s->size = size;
     return 0;
@@ -163,7 +163,7 @@ static void copies_of_a_program(struct bp_ipu *ipu, struct bp_ipu_program *progr
     static struct saved saved;
     struct bp_ipu_program *made = NULL;
     struct bench b;
-    int answer = 0;
+    int status = 0;
 
     bench_init(&b);
     for (int i = 0; i < N; i++) b.weight[i] = 20;
@@ -172,15 +172,15 @@ static void copies_of_a_program(struct bp_ipu *ipu, struct bp_ipu_program *progr
                "a program shares code, and has its own weights");
     bp_ipu_destroy(made);
     made = NULL;
-    shim_check(!bp_ipu_save(program, &saved, saved_write, &answer) && saved.size &&
+    shim_check(!bp_ipu_save(program, &saved, saved_write, &status) && saved.size &&
                    !bp_ipu_restore(ipu, 0, &b.graph, saved.data, saved.size, &made) &&
                    runs_right(made, 20),
                "a saved program runs with the weights of the graph");
     bp_ipu_destroy(made);
     made = NULL;
-    saved.answer = 7;
-    shim_check(bp_ipu_save(program, &saved, saved_write, &answer) && answer == 7,
-               "the answer of write ends save");
+    saved.status = 7;
+    shim_check(bp_ipu_save(program, &saved, saved_write, &status) && status == 7,
+               "the status of write ends save");
     shim_check(shim_refuses(bp_ipu_restore(ipu, 0, &b.graph, saved.data, saved.size / 2, &made),
                             BP_IPU_STALE, "no executable"),
                "half of the bytes are refused");
