@@ -81,6 +81,8 @@ struct bp_device {
 
     /* Functions of higher layers, set before any thread can find the device. */
     void (*close)(struct bp_device *device); /* drops the last reference */
+    /* Begins or ends to record allocations and frees in a profile. */
+    void (*record_memory)(struct bp_device *device, bool on);
     void (*destroy_cache)(struct bp_cache *cache); /* of a stream that is being destroyed; cache may
                                                       be NULL */
 };

@@ -179,7 +179,7 @@ static void source_start(struct bp_profile_source *source, uint32_t flags)
     const struct bp_profilers *profilers = device_profilers(device);
     enum bp_status status;
 
-    (void)flags;
+    if (flags & BP_PROFILER_MEMORY) device->record_memory(device, true);
     profile->warned = false;
     atomic_fetch_or(&device->n_writebacks, BP_DEVICE_PROFILED);
     if (!profilers->start || bp_device_is_lost(device)) return;
@@ -198,6 +198,7 @@ static void source_stop(struct bp_profile_source *source)
     struct bp_device *device = profile->device;
 
     atomic_fetch_and(&device->n_writebacks, ~BP_DEVICE_PROFILED);
+    device->record_memory(device, false);
     if (!profile->takes) return;
     bp_error_enter();
     device_profilers(device)->stop(device->entry->self, device->index);

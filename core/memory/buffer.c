@@ -56,8 +56,6 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
     }
     if (!buffer) TRY(buffer_create_slow(device, owner, space, size, &buffer));
     *out_buffer = buffer;
-    if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
-        bp_memory_profile(device, BP_PROFILE_ALLOCATE, size, bp_clock_ns());
     return BP_OK;
 }
 
@@ -104,15 +102,12 @@ void bp_buffer_release(struct bp_buffer *buffer)
         buffer->device->invalidate_calls(buffer->device, buffer->id);
         if (buffer->source) buffer->source->destroy(buffer);
     }
-    if (__builtin_expect(
-            atomic_load_explicit(&buffer->writeback, memory_order_relaxed) != NULL, 0))
+    if (__builtin_expect(atomic_load_explicit(&buffer->writeback, memory_order_relaxed) != NULL, 0))
         bp_writeback_destroy(buffer);
     if (!pool) {
         buffer_release_imported(buffer);
         return;
     }
-    if (__builtin_expect(bp_profile_wants(BP_PROFILER_MEMORY), 0))
-        bp_memory_profile(buffer->device, BP_PROFILE_FREE, buffer->size, bp_clock_ns());
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);
@@ -136,6 +131,26 @@ void bp_buffer_add_user(struct bp_buffer *buffer, struct bp_timeline *timeline, 
     if (!added) bp_timeline_wait(timeline, number, &bp_deadline_none);
 }
 
+static void buffer_record_pool(struct bp_pool *pool, void *ctx)
+{
+    bp_pool_lock(pool);
+    bp_pool_record(pool, *(const bool *)ctx);
+    bp_pool_unlock(pool);
+}
+
+/* Pools that are not visited here become known later, and begin to be recorded then. */
+static void buffer_record(struct bp_device *device, bool on)
+{
+    struct bp_memory_state *m = device->memory;
+
+    if (on == atomic_load(&m->is_recorded)) return;
+    pthread_mutex_lock(&device->lock);
+    if (on) atomic_store(&m->recorded, 0);
+    atomic_store(&m->is_recorded, on);
+    pthread_mutex_unlock(&device->lock);
+    bp_pools_visit(device, BP_SPACES, buffer_record_pool, &on);
+}
+
 enum bp_status bp_memory_init(struct bp_device *device)
 {
     struct bp_memory_state *m = calloc(1, sizeof *m);
@@ -146,6 +161,7 @@ enum bp_status bp_memory_init(struct bp_device *device)
     pthread_cond_init(&m->shrunk, NULL);
     pthread_cond_init(&m->reported, NULL);
     device->memory = m;
+    device->record_memory = buffer_record;
     return BP_OK;
 }
 

@@ -35,6 +35,7 @@ static struct bp_pool *capture_pool_make(struct bp_timeline *owner)
     if (!pool) return NULL;
     pool->is_capture = true;
     pool->capture = BP_CAPTURE_OPEN;
+    bp_pool_record(pool, atomic_load(&m->is_recorded));
     pool->next = atomic_load(&m->captures);
     atomic_store(&m->captures, pool);
     return pool;

@@ -67,10 +67,8 @@ static inline bool bp_buffer_is(const struct bp_buffer *buffer)
     return bp_magic_is(buffer ? buffer->magic : 0, BP_MAGIC_BUFFER);
 }
 
-/* Records an allocation that was made, a free before it is made, or a segment taken or returned in
- * a profile, with the bytes that are allocated on the device afterwards. kind: enum
- * bp_profile_kind. */
-void bp_memory_profile(struct bp_device *device, uint16_t kind, uint64_t bytes, uint64_t began);
+/* Records in a profile that a segment was taken or returned (bytes 0). */
+void bp_memory_profile_segment(struct bp_device *device, uint64_t bytes, uint64_t began);
 
 /* Allocates size bytes in a space for work of the owner (the device's host timeline if the caller
  * names no stream); 0 bytes: a buffer without memory. Memory that both the host and the device can

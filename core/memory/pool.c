@@ -2,6 +2,7 @@
 /* pool.c: allocates blocks from the memory of an owner and frees them, in stream order. */
 #include "pool.h"
 
+#include "../profile/profile.h"
 #include "poison.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ struct bp_pool *bp_pool_get(struct bp_timeline *owner, uint32_t space)
     }
     pthread_mutex_lock(&owner->device->lock);
     pool = bp_pool_find(owner, space);
+    bp_pool_record(made, atomic_load(&owner->device->memory->is_recorded));
     if (!pool) atomic_store_explicit(&owner->pool[space], made, memory_order_release);
     pthread_mutex_unlock(&owner->device->lock);
     if (!pool) return made;
@@ -73,13 +75,55 @@ uint64_t bp_buffer_reserve_ids(uint64_t n)
     return atomic_fetch_add_explicit(&next, n, memory_order_relaxed);
 }
 
-static uint64_t next_id(struct bp_pool *pool)
+/* Records an allocation or a free. Called with the pool locked: the recorder needs no such lock. */
+static void pool_put(const struct bp_pool *pool, uint16_t kind, uint64_t bytes)
 {
-    if (pool->id == pool->ids) {
-        pool->id = bp_buffer_reserve_ids(IDS);
-        pool->ids = pool->id + IDS;
+    _Atomic uint64_t *recorded = &pool->device->memory->recorded;
+    bool taken = kind == BP_PROFILE_ALLOCATE;
+    uint64_t now = bp_clock_ns(), total = taken ? atomic_fetch_add(recorded, bytes) + bytes
+                                                : atomic_fetch_sub(recorded, bytes) - bytes;
+
+    bp_profile_put(&(struct bp_profile_put){.begin = now,
+                                            .end = now,
+                                            .tag = total,
+                                            .bytes = bytes,
+                                            .name = taken ? "allocate" : "free",
+                                            .device = pool->device->name,
+                                            .kind = kind});
+}
+
+/* Live buffers become used ones, whose frees take a longer path, which records them. */
+static void pool_mark_live(const struct bp_span *span)
+{
+    for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi)
+        if (b->state == BP_HEAP_LIVE) bp_buffer_of(b)->used = true;
+}
+
+/* While a pool is recorded it has no number in reserve, so that each allocation requests one and
+ * is recorded there. So the paths that are short have no check for the recorder. */
+void bp_pool_record(struct bp_pool *pool, bool on)
+{
+    if (on && !pool->is_recorded) {
+        atomic_fetch_add(&pool->device->memory->recorded, pool->counts.requested);
+        for (struct bp_span *span = pool->spans; span; span = span->next) pool_mark_live(span);
+        pool->ids = pool->id;
     }
-    return pool->id++;
+    pool->is_recorded = on;
+}
+
+static __attribute__((noinline)) struct bp_buffer *pool_reserve_ids(struct bp_pool *pool,
+                                                                    struct bp_buffer *s)
+{
+    uint64_t n = pool->is_recorded ? 1 : IDS;
+
+    pool->id = bp_buffer_reserve_ids(n);
+    pool->ids = pool->id + n;
+    s->id = pool->id++;
+    if (pool->is_recorded && s->size) {
+        s->used = true;
+        pool_put(pool, BP_PROFILE_ALLOCATE, s->size);
+    }
+    return s;
 }
 
 /* The bytes after the buffer's end are poisoned only if earlier work of the owner cannot use them
@@ -113,7 +157,6 @@ struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block
     s->used = false;
     atomic_store_explicit(&s->exposed, false, memory_order_relaxed);
     s->size = size;
-    s->id = next_id(pool);
     s->magic = bp_magic(BP_MAGIC_BUFFER);
     atomic_store_explicit(&s->version, 0, memory_order_relaxed);
     atomic_store_explicit(&s->access, BP_ACCESS_WRITE, memory_order_relaxed);
@@ -122,6 +165,8 @@ struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block
     if (c->peak < c->requested) c->peak = c->requested;
     c->allocations++;
     c->live++;
+    if (__builtin_expect(pool->id == pool->ids, 0)) return pool_reserve_ids(pool, s);
+    s->id = pool->id++;
     return s;
 }
 
@@ -213,6 +258,7 @@ static void block_free_used(struct bp_pool *pool, struct bp_buffer *s)
 {
     struct bp_users *users = &s->deferred.users;
 
+    if (pool->is_recorded) pool_put(pool, BP_PROFILE_FREE, s->size);
     if (s->owner != pool->owner)
         bp_users_add(users, s->owner,
                      atomic_load_explicit(&s->owner->submitted, memory_order_relaxed));

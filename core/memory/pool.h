@@ -54,6 +54,7 @@ struct bp_pool {
     uint32_t space;
     bool poison;          /* for AddressSanitizer: the host can access the memory */
     bool is_capture;      /* constant: the pool of a capture */
+    bool is_recorded;     /* allocations and frees are recorded in a profile */
     uint32_t capture;     /* enum bp_capture_state */
     struct bp_timeline *owner;
     struct bp_device *device;
@@ -82,6 +83,8 @@ static inline struct bp_pool *bp_pool_find(struct bp_timeline *owner, uint32_t s
 {
     return atomic_load_explicit(&owner->pool[space], memory_order_acquire);
 }
+/* Begins or ends to record allocations and frees of a locked or new pool. */
+void bp_pool_record(struct bp_pool *pool, bool on);
 /* At the end of the device, after bp_pool_release_spans: frees the pool. */
 void bp_pool_destroy(struct bp_pool *pool);
 
@@ -196,6 +199,8 @@ struct bp_memory_state {
     pthread_cond_t reported;
     _Atomic(struct bp_pool *) captures; /* newest first; the list only grows */
     _Atomic uint64_t paths[BP_PATH_COUNT], failures;
+    _Atomic bool is_recorded;  /* of pools that are found from now on; changed under device->lock */
+    _Atomic uint64_t recorded; /* requested bytes of all pools, while they are recorded */
 };
 
 /* Reads the statistics of one pool, under its lock. */

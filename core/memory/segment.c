@@ -121,7 +121,7 @@ static enum bp_status segment_allocate(struct bp_pool *common, struct bp_span *s
                              "memory_allocate");
     if (status == BP_OK) status = segment_check(device, common->space, &span->raw);
     if (status) segment_unreserve(device, span->raw_size, false);
-    if (began) bp_memory_profile(device, BP_PROFILE_SEGMENT, span->raw_size, began);
+    if (began) bp_memory_profile_segment(device, span->raw_size, began);
     return status;
 }
 
@@ -136,7 +136,7 @@ static void segment_deallocate(struct bp_pool *common, struct bp_span *span)
     if (common->poison) bp_unpoison(span->memory.data, span->size);
     entry->runtime.memory_free(entry->self, device->index, common->space, &span->raw);
     segment_unreserve(device, span->raw_size, true);
-    if (began) bp_memory_profile(device, BP_PROFILE_SEGMENT, 0, began);
+    if (began) bp_memory_profile_segment(device, 0, began);
     free(span);
 }
 

@@ -154,19 +154,12 @@ enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct b
     return bp_info_fill(out, &stats, sizeof stats);
 }
 
-void bp_memory_profile(struct bp_device *device, uint16_t kind, uint64_t bytes, uint64_t began)
+void bp_memory_profile_segment(struct bp_device *device, uint64_t bytes, uint64_t began)
 {
-    struct bp_memory_stats stats = {.size = sizeof stats};
-
-    if (kind != BP_PROFILE_SEGMENT) bp_device_memory(device, &stats);
-    if (kind == BP_PROFILE_FREE) stats.allocated -= bytes;
     bp_profile_put(&(struct bp_profile_put){.begin = began,
                                             .end = bp_clock_ns(),
-                                            .tag = kind == BP_PROFILE_SEGMENT ? 0 : stats.allocated,
                                             .bytes = bytes,
-                                            .name = kind == BP_PROFILE_ALLOCATE ? "allocate"
-                                                    : kind == BP_PROFILE_FREE   ? "free"
-                                                                                : "segment",
+                                            .name = "segment",
                                             .device = device->name,
-                                            .kind = kind});
+                                            .kind = BP_PROFILE_SEGMENT});
 }

@@ -323,6 +323,38 @@ Test(profile, allocations_and_frees_add_up)
     fixture_finish(&f);
 }
 
+/* Memory of eager calls is recorded too, and memory that was allocated before counts. */
+Test(profile, memory_of_calls_and_from_before_the_recording_adds_up)
+{
+    struct adds a = adds_begin(0);
+    struct bp_tensor *before, *y[4] = {NULL};
+    uint64_t live[2] = {0};
+
+    OK(bp_tensor_create(a.f.device, BP_F32, 1, SHAPE(1000), &before));
+    struct bp_profiler *profiler = profiler_on(BP_PROFILER_MEMORY);
+    struct bp_memory_stats stats = {.size = sizeof stats};
+    OK(bp_device_memory(a.f.device, &stats));
+    live[0] = stats.allocated;
+    for (int i = 0; i < 4; i++) OK(bp_op_add(a.f.scope, a.x, a.x, &y[i]));
+    bp_tensor_destroy(before);
+    for (int i = 0; i < 4; i++) bp_tensor_destroy(y[i]);
+    OK(bp_device_memory(a.f.device, &stats));
+    live[1] = stats.allocated;
+    struct bp_profile *p = profile_of(profiler);
+    cr_assert(events_of(p, BP_PROFILE_ALLOCATE) == 4 && events_of(p, BP_PROFILE_FREE) == 5);
+    uint64_t total = live[0];
+    for (uint64_t i = 0; i < bp_profile_events(p); i++) {
+        struct bp_profile_event e = event_at(p, i);
+        if (e.kind == BP_PROFILE_ALLOCATE) total += e.bytes;
+        else if (e.kind == BP_PROFILE_FREE) total -= e.bytes;
+        else continue;
+        cr_assert_eq(e.total, total);
+    }
+    cr_assert_eq(total, live[1]);
+    bp_profile_destroy(p);
+    adds_finish(&a);
+}
+
 /* ---- options and limits ---- */
 
 Test(profile, wrong_options_are_refused)
