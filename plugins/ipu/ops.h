@@ -100,7 +100,8 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
     X(clip) \
     X(gelu) \
     X(silu) \
-    X(swish) X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) X(gather) \
+    X(swish) \
+    X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) X(gather) \
         X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) \
             X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
                 X(group_norm) X(pad) X(cache_write) X(momentum) X(adam) X(adamw) X(split)

@@ -128,7 +128,7 @@ static void wrong_graphs(struct bp_ipu *ipu)
 
 /* ---- runs ---- */
 
-static int run_once(struct bp_ipu_program *program, float x, float *param, float *sum)
+static int bench_run(struct bp_ipu_program *program, float x, float *param, float *sum)
 {
     const float in[N] = {x, x, x, x}, rate = 0.5f;
     const void *from[] = {in, param, &rate};
@@ -143,8 +143,8 @@ static int runs_right(struct bp_ipu_program *program, float weight)
 {
     float param[N] = {1, 1, 1, 1}, sum[N], first = 2 + weight, second = 3 + weight;
 
-    if (run_once(program, 2, param, sum) || sum[N - 1] != first) return 0;
-    if (run_once(program, 3, param, sum) || sum[N - 1] != second || param[0] != 1) return 0;
+    if (bench_run(program, 2, param, sum) || sum[N - 1] != first) return 0;
+    if (bench_run(program, 3, param, sum) || sum[N - 1] != second || param[0] != 1) return 0;
     return !bp_ipu_state(program, 1, 0, param) && param[N - 1] == 1 - (first + second) / 2;
 }
 
@@ -180,7 +180,7 @@ static void copies_of_a_program(struct bp_ipu *ipu, struct bp_ipu_program *progr
     made = NULL;
     saved.status = 7;
     shim_check(bp_ipu_save(program, &saved, saved_write, &status) && status == 7,
-               "the status of write ends save");
+               "another status of write ends save");
     shim_check(shim_refuses(bp_ipu_restore(ipu, 0, &b.graph, saved.data, saved.size / 2, &made),
                             BP_IPU_STALE, "no executable"),
                "half of the bytes are refused");
