@@ -237,7 +237,7 @@ int bp_cmd_report(int argc, char **argv)
     const struct bp_option options[] = {
         {"output", 'o', BP_OPTION_OUTPUT, "OUT.html", "write the page", &r.out},
         {"json", 0, BP_OPTION_OUTPUT, "FILE",
-         "write the reports on which the page is based, for --last; - is standard output", &r.json},
+         "write the reports behind the page, for --last; - is standard output", &r.json},
         {"last", 0, BP_OPTION_TEXT, "FILE", "the --json of an earlier run, to compare with",
          &r.last},
         {"full", 0, BP_OPTION_FLAG, NULL,
