@@ -42,6 +42,7 @@ struct profile_stream {
 static struct {
     pthread_mutex_t turn, lock;
     const struct gpu_tracer *tracer; /* NULL: not chosen yet. Guarded by `turn` */
+    bool was_started;                /* the tracer, once at least. Guarded by `turn` */
     atomic_uint n_device;            /* changed under both locks */
     struct profile_device device[DEVICES_MAX];
     struct profile_call *call; /* CALLS, at the place of their correlation ids; NULL: stopped */
@@ -282,6 +283,10 @@ static enum bp_status profile_begin(const struct gpu_device *device)
     int code;
 
     if (!known.tracer) TRY(tracer_choose(device));
+    if (known.was_started) { /* nothing is kept now: drops late records of an earlier profile */
+        code = known.tracer->flush(true, &function);
+        tracer_note(device, function, code);
+    }
     if (!profile_keep())
         return bp_fail(device->gpu->host, BP_ERR_MEMORY, GPU_NAME ":%u: no memory for a profile",
                        device->index);
@@ -289,6 +294,7 @@ static enum bp_status profile_begin(const struct gpu_device *device)
     code = known.tracer->start(&function);
     status = tracer_check(device, BP_ERR_UNSUPPORTED, function, code);
     if (status) profile_release();
+    else known.was_started = true;
     return status;
 }
 

@@ -299,6 +299,23 @@ static void unfinished_work_is_counted(const void *arg)
     records_end(&w, arg);
 }
 
+/* A record that comes between the last flush and the end of a profile belongs to no later one. */
+static void a_late_record_is_dropped(const void *arg)
+{
+    struct world w;
+
+    setenv("BP_STANDIN_ROCTRACER_KEEP", "1", 1);
+    records_begin(&w, arg);
+    for (uint64_t tag = 1; tag <= 5; tag++) tagged_launch(&w, tag);
+    profile_wait(&w);
+    profile_stop(&w, 0, &taker);
+    expect(taken_count(&taker, BP_RECORD_KERNEL, NULL, 0) == (is_cupti(arg) ? 5 : 4), "5 launches");
+    profile_ok(profile_start(&w, 0, &taker), "start");
+    profile_stop(&w, 0, &taker);
+    expect(!taken_count(&taker, BP_RECORD_KERNEL, NULL, 0), "records of the profile before");
+    records_end(&w, arg);
+}
+
 static void waits_and_memory(const void *arg)
 {
     struct bp_memory memory;
@@ -346,6 +363,7 @@ int main(int argc, char **argv)
         {"a stream is destroyed while records are made", a_stream_is_destroyed, false},
         {"each device has its records", each_device_has_its_records, false},
         {"unfinished work is left out and counted", unfinished_work_is_counted, false},
+        {"a record after the last flush is dropped", a_late_record_is_dropped, false},
         {"a stream's wait and allocations have records", waits_and_memory, true},
     };
     char name[160];

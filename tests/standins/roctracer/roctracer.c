@@ -5,7 +5,9 @@
  * names of kernels are valid only until the callback returns. A wrong call ends the process.
  *
  *   BP_STANDIN_ROCTRACER_VERSION=n   the major version (4)
- *   BP_STANDIN_ROCTRACER_LATE=1      records of calls are written when a flush begins */
+ *   BP_STANDIN_ROCTRACER_LATE=1      records of calls are written when a flush begins
+ *   BP_STANDIN_ROCTRACER_KEEP=1      the first flush with records keeps the newest one, as if that
+ *                                    record had come directly after the flush */
 #include "simulator/sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ struct properties {
 static struct {
     pthread_mutex_t lock, delivery;
     struct properties properties;
-    bool open, late, enabled[DOMAINS];
+    bool open, late, keep, enabled[DOMAINS];
     struct record record[RECORDS_MAX];
     size_t n;
     uint64_t call[LATE_MAX][2];
@@ -172,6 +174,7 @@ EXPORT int roctracer_open_pool_expl(const struct properties *properties, void **
         tracer_broken("properties of a pool");
     tracer.properties = *properties;
     tracer.open = true;
+    tracer.keep = getenv("BP_STANDIN_ROCTRACER_KEEP");
     *out = &tracer;
     return 0;
 }
@@ -221,6 +224,10 @@ EXPORT int roctracer_flush_activity_expl(void *pool)
     n = tracer.n;
     memcpy(out, tracer.record, n * sizeof *out);
     tracer.n = 0;
+    if (tracer.keep && n) {
+        tracer.record[tracer.n++] = out[--n];
+        tracer.keep = false;
+    }
     pthread_mutex_unlock(&tracer.lock);
     tracer.properties.completed((char *)out, (char *)(out + n), tracer.properties.completed_arg);
     for (size_t i = 0; i < n; i++) {
