@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profile_kit.h: builds the image of a profiler's file (core/profile/format.h) for tests. */
+/* profile_kit.h: builds the image of a profiler's file (core/profile/format.h) for tests.
+ *
+ * The file lies in memory. A file system such as ext4 starts to write a file to its disk when it is
+ * closed after it was made empty and written again, and making it empty once more waits for that:
+ * a test that writes thousands of images would last as long as the disk needs. */
 #ifndef PROFILE_KIT_H
 #define PROFILE_KIT_H
 
@@ -11,13 +15,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct image {
     unsigned char *bytes;
     uint32_t chunk_bytes, chunks, names; /* names: the chunk that takes the next name */
     uint32_t n_name;
-    char path[64];
+    int fd;
+    char path[64]; /* of the file in memory */
 };
 
 static inline size_t image_size(const struct image *f)
@@ -65,8 +71,9 @@ static inline void image_begin(struct image *f, uint32_t chunk_bytes, uint64_t l
                                                   .start_unix_ns = 1700000000000000000,
                                                   .command = "app --fast"};
     f->names = image_add(f, BP_PROFILE_CHUNK_NAMES, 0, 0);
-    snprintf(f->path, sizeof f->path, "/tmp/bp-profile-XXXXXX");
-    close(mkstemp(f->path));
+    f->fd = memfd_create("image", MFD_CLOEXEC);
+    cr_assert(f->fd >= 0);
+    snprintf(f->path, sizeof f->path, "/proc/%d/fd/%d", (int)getpid(), f->fd);
 }
 
 static inline uint32_t image_name(struct image *f, const char *text)
@@ -98,14 +105,12 @@ static inline struct bp_profile_record *image_record(struct image *f, uint32_t c
 
 static inline void image_write(const struct image *f, size_t bytes)
 {
-    FILE *file = fopen(f->path, "w");
-
-    cr_assert(file && fwrite(f->bytes, 1, bytes, file) == bytes && !fclose(file));
+    cr_assert(!ftruncate(f->fd, 0) && pwrite(f->fd, f->bytes, bytes, 0) == (ssize_t)bytes);
 }
 
 static inline void image_end(struct image *f)
 {
-    unlink(f->path);
+    close(f->fd);
     free(f->bytes);
 }
 
