@@ -53,5 +53,7 @@ void compare_text(const struct compare *c, FILE *file);
 void compare_json(const struct compare *c, FILE *file);
 void compare_junit(const struct compare *c, FILE *file);
 void compare_html(const struct compare *c, FILE *file);
+/* Writes the differences of one kind as items of a list. */
+void compare_items_html(const struct compare *c, enum compare_change change, FILE *file);
 
 #endif

@@ -93,6 +93,18 @@ void compare_junit(const struct compare *c, FILE *file)
     fprintf(file, "  </testsuite>\n</testsuites>\n");
 }
 
+void compare_items_html(const struct compare *c, enum compare_change change, FILE *file)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->at[i].change != change) continue;
+        fprintf(file, "<li><span class=\"id\">");
+        escape(file, c->at[i].name);
+        fprintf(file, "</span> <span class=\"soft\">");
+        escape(file, c->at[i].text);
+        fprintf(file, "</span></li>\n");
+    }
+}
+
 void compare_html(const struct compare *c, FILE *file)
 {
     bool good = !c->count[COMPARE_REGRESSION];
@@ -114,14 +126,7 @@ void compare_html(const struct compare *c, FILE *file)
     }
     for (int change = 0; change < COMPARE_COUNT; change++) {
         fprintf(file, "<h2>%zu %s</h2>\n<ul>\n", c->count[change], compare_title[change]);
-        for (size_t i = 0; i < c->n; i++) {
-            if ((int)c->at[i].change != change) continue;
-            fprintf(file, "<li><span class=\"id\">");
-            escape(file, c->at[i].name);
-            fprintf(file, "</span> <span class=\"soft\">");
-            escape(file, c->at[i].text);
-            fprintf(file, "</span></li>\n");
-        }
+        compare_items_html(c, (enum compare_change)change, file);
         fprintf(file, "</ul>\n");
     }
     fprintf(file, "<p>%zu without a difference</p>\n</body></html>\n", c->same);

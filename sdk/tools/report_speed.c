@@ -100,14 +100,7 @@ static void speed_since(const struct device_report *d, FILE *file)
         fprintf(file, "<details%s><summary>%zu %s</summary><ul>\n",
                 change == COMPARE_REGRESSION ? " open" : "", c->count[change],
                 compare_title[change]);
-        for (size_t i = 0; i < c->n; i++) {
-            if ((int)c->at[i].change != change) continue;
-            fprintf(file, "<li><span class=\"id\">");
-            escape(file, c->at[i].name);
-            fprintf(file, "</span> <span class=\"soft\">");
-            escape(file, c->at[i].text);
-            fprintf(file, "</span></li>\n");
-        }
+        compare_items_html(c, (enum compare_change)change, file);
         fprintf(file, "</ul></details>\n");
     }
 }
