@@ -80,7 +80,7 @@ static void submit_profile(struct bp_timeline *timeline, const struct bp_comm_st
     bool is_device = timeline->is_inline || timeline->queue;
 
     bp_profile_put(&(struct bp_profile_put){.begin = began,
-                                            .end = bp_clock_ns(),
+                                            .end = bp_profile_now(),
                                             .name = bp_comm_steps_name(steps, n),
                                             .device = timeline->device->name,
                                             .stream = timeline->id,

@@ -41,7 +41,7 @@ static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
 {
     if (!timeline->is_inline) work_tag(timeline, number);
-    return bp_clock_ns();
+    return bp_profile_now();
 }
 
 void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t began,
@@ -50,7 +50,7 @@ void bp_work_profile_end(struct bp_timeline *timeline, uint64_t number, uint64_t
     struct bp_device *device = timeline->device;
 
     event->begin = began;
-    event->end = bp_clock_ns();
+    event->end = bp_profile_now();
     event->tag = number;
     event->device = device->name;
     event->stream = timeline->id;
@@ -64,7 +64,7 @@ void bp_device_profile_put(struct bp_device *device, const struct bp_timeline *t
                            uint16_t kind, const char *name, uint64_t began)
 {
     bp_profile_put(&(struct bp_profile_put){.begin = began,
-                                            .end = bp_clock_ns(),
+                                            .end = bp_profile_now(),
                                             .name = name,
                                             .device = device->name,
                                             .stream = timeline ? timeline->id : 0,
@@ -106,7 +106,7 @@ static void record_convert(struct bp_device *device, const struct bp_record *fro
         .kind = (uint16_t)(from->kind >= BP_RECORD_KERNEL && from->kind <= BP_RECORD_OTHER
                                ? from->kind
                                : BP_RECORD_OTHER),
-        .flags = BP_PROFILE_ON_DEVICE | (profilers->clock ? BP_PROFILE_RAW_CLOCK : 0),
+        .flags = BP_PROFILE_ON_DEVICE | BP_PROFILE_RAW_CLOCK,
     };
 }
 
@@ -141,22 +141,30 @@ static void callback_warn(struct bp_device_profile *profile, const char *result)
                 bp_error_message());
 }
 
-/* Records what the plugin's clock says at a time of the host's clock. Of several readings the one
- * counts during which the host's clock has moved least. */
+/* The time of the clock of the plugin's records. */
+static enum bp_status clock_of_records(struct bp_device *device, uint64_t *out_ns)
+{
+    const struct bp_profilers *profilers = device_profilers(device);
+
+    if (profilers->clock) return profilers->clock(device->entry->self, device->index, out_ns);
+    *out_ns = bp_clock_ns();
+    return BP_OK;
+}
+
+/* Records what the clock of the plugin's records says at a moment of the profile's clock. Of several
+ * readings the one counts during which the profile's clock has moved least. */
 static void clock_read(struct bp_device_profile *profile)
 {
     struct bp_device *device = profile->device;
-    const struct bp_profilers *profilers = device_profilers(device);
     struct bp_profile_put put = {.device = device->name, .kind = BP_PROFILE_KIND_CLOCK};
     uint64_t least = UINT64_MAX, there = 0;
 
-    if (!profilers->clock) return;
     for (int i = 0; i < READINGS; i++) {
-        uint64_t before = bp_clock_ns(), after;
+        uint64_t before = bp_profile_now(), after;
         enum bp_status status;
         bp_error_enter();
-        status = profilers->clock(device->entry->self, device->index, &there);
-        after = bp_clock_ns();
+        status = clock_of_records(device, &there);
+        after = bp_profile_now();
         if (status) {
             bp_device_leave(device, status, "clock");
             callback_warn(profile, "the times of records of the device may be wrong or missing");

@@ -7,7 +7,10 @@
 
 #include <stdlib.h>
 
-enum { IDS = 1 << 16, POLLED_MAX = 64 };
+enum {
+    IDS = 1 << 16,
+    POLLED_MAX = 64
+};
 
 static inline uint64_t block_bytes(const struct bp_pool *pool, const struct bp_heap_block *block)
 {
@@ -80,8 +83,8 @@ static void pool_put(const struct bp_pool *pool, uint16_t kind, uint64_t bytes)
 {
     _Atomic uint64_t *recorded = &pool->device->memory->recorded;
     bool taken = kind == BP_PROFILE_ALLOCATE;
-    uint64_t now = bp_clock_ns(), total = taken ? atomic_fetch_add(recorded, bytes) + bytes
-                                                : atomic_fetch_sub(recorded, bytes) - bytes;
+    uint64_t now = bp_profile_now(), total = taken ? atomic_fetch_add(recorded, bytes) + bytes
+                                                   : atomic_fetch_sub(recorded, bytes) - bytes;
 
     bp_profile_put(&(struct bp_profile_put){.begin = now,
                                             .end = now,
@@ -133,8 +136,7 @@ static void block_unpoison(const struct bp_pool *pool, void *data, uint64_t size
 {
     if (bp_timeline_passed(pool->owner, block->stamp))
         bp_poison_tail(data, size, block_bytes(pool, block));
-    else
-        bp_unpoison(data, size);
+    else bp_unpoison(data, size);
 }
 
 struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block *block,
@@ -342,7 +344,7 @@ void bp_pool_poll(struct bp_pool *pool)
         bool is_useless = bp_timeline_is_capturing(user[i].timeline);
         for (uint32_t j = 0; j < i && !is_useless; j++)
             is_useless = user[j].timeline == user[i].timeline && user[j].number <= user[i].number &&
-                   !bp_timeline_passed(user[j].timeline, user[j].number);
+                         !bp_timeline_passed(user[j].timeline, user[j].number);
         if (!is_useless) bp_timeline_poll(user[i].timeline, user[i].number);
     }
 }

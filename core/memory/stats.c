@@ -157,7 +157,7 @@ enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct b
 void bp_memory_profile_segment(struct bp_device *device, uint64_t bytes, uint64_t began)
 {
     bp_profile_put(&(struct bp_profile_put){.begin = began,
-                                            .end = bp_clock_ns(),
+                                            .end = bp_profile_now(),
                                             .bytes = bytes,
                                             .name = "segment",
                                             .device = device->name,

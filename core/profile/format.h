@@ -5,7 +5,11 @@
  * A header is followed by chunks of equal size, the first at BP_PROFILE_HEADER bytes. Each thread
  * of the app fills chunks of its own with records; the core fills others with records of plugins
  * (thread 0), and with names. The file is mapped while it is written: what a record holds is in the
- * file once `used` of its chunk counts it, also if the process is killed. */
+ * file once `used` of its chunk counts it, also if the process is killed.
+ *
+ * Times of the host are nanoseconds by the clock of ticks.h, whose rate was measured before the
+ * recording: in an hour it differs from CLOCK_MONOTONIC by some milliseconds. Times of plugins are
+ * those of the plugin's clock, and clock records say what it showed. */
 #ifndef BP_PROFILE_FORMAT_H
 #define BP_PROFILE_FORMAT_H
 
@@ -25,7 +29,7 @@ struct bp_profile_header {
     uint32_t version, header_bytes, chunk_bytes, record_bytes;
     uint32_t process;
     _Atomic uint32_t finished; /* 1: all chunks are complete */
-    uint64_t start_ns;         /* CLOCK_MONOTONIC: times of records count from it */
+    uint64_t start_ns;         /* CLOCK_MONOTONIC when times of records began to count from 0 */
     uint64_t start_unix_ns;
     _Atomic uint64_t length_ns; /* if finished */
     _Atomic uint64_t lost, late;
@@ -48,11 +52,11 @@ struct bp_profile_chunk {
 
 enum bp_profile_record_flags {
     BP_PROFILE_ON_DEVICE = 1, /* the times are those of the device */
-    BP_PROFILE_RAW_CLOCK = 2, /* times of the plugin's clock, not since start_ns: clock records of
+    BP_PROFILE_RAW_CLOCK = 2, /* times of the plugin's clock, not since the start: clock records of
                                  the device say how to convert them */
 };
 
-/* A record of this kind is no event: begin is a time since start_ns, and end the time of the clock
+/* A record of this kind is no event: begin is a time since the start, and end the time of the clock
  * of `device` at that moment. Readers draw straight lines between such points; beyond the first and
  * the last one the clocks run at the same rate, or at that of the nearest line. */
 enum {
@@ -60,7 +64,7 @@ enum {
 };
 
 struct bp_profile_record {
-    uint64_t begin, end; /* nanoseconds since start_ns */
+    uint64_t begin, end; /* nanoseconds since the start */
     uint64_t tag;        /* of allocations and frees: the total */
     uint64_t bytes;
     uint32_t name, kernel, node, shapes, device; /* numbers of names; 0: none */

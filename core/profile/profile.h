@@ -5,8 +5,8 @@
 #define BP_PROFILE_PRIVATE_H
 
 #include "../base/base.h"
-#include "../base/clock.h"
 #include "format.h"
+#include "ticks.h"
 
 /* Whether events are being recorded, and which further ones: enum bp_profiler_flags and
  * BP_PROFILE_ON. Read before the work of an event; 0 nearly always. */
@@ -22,15 +22,16 @@ static inline bool bp_profile_wants(uint32_t flag)
     return bp_profile_is_on() & flag;
 }
 
-/* The beginning of an event if events are recorded now, else 0. */
+/* The beginning of an event, in ticks, if events are recorded now, else 0. */
 static inline uint64_t bp_profile_begin(void)
 {
-    return bp_profile_is_on() ? bp_clock_ns() : 0;
+    return bp_profile_is_on() ? bp_profile_now() : 0;
 }
 
 /* One event, as bp_profile_event. Texts are copied; NULL: none. */
 struct bp_profile_put {
-    uint64_t begin, end; /* by CLOCK_MONOTONIC; with BP_PROFILE_RAW_CLOCK, by the plugin's */
+    uint64_t begin, end; /* ticks; with BP_PROFILE_RAW_CLOCK, of the plugin's clock. Of a point of
+                            that clock: its moment in ticks, and the plugin's time */
     uint64_t tag, bytes;
     const char *name, *kernel, *device; /* not changed while the recording's sources stay the same:
                                            literals, texts of plugins, the device's name */
@@ -142,7 +143,7 @@ extern _Atomic uint64_t bp_profile_removed __attribute__((visibility("hidden")))
 /* A recording, the part of a profiler that writers use. */
 struct bp_profile_recording {
     uint64_t serial; /* of the process: 1, 2, ... */
-    uint64_t start_ns;
+    struct bp_profile_line line;
     struct bp_profile_file file;
     struct bp_profile_names names;
     _Atomic uint64_t clocks, lost; /* clocks: records that are no events */

@@ -106,7 +106,7 @@ void bp_range_end(void)
     listeners_call(NULL);
     if (--r->depth >= DEPTH || !r->at[r->depth].began || !bp_profile_is_on()) return;
     bp_profile_put(&(struct bp_profile_put){.begin = r->at[r->depth].began,
-                                            .end = bp_clock_ns(),
+                                            .end = bp_profile_now(),
                                             .text = r->at[r->depth].name,
                                             .kind = BP_PROFILE_RANGE});
 }

@@ -24,8 +24,8 @@ struct bp_profiler {
     struct bp_profiler_options options; /* path is not valid */
     struct bp_profile_recording recording;
     enum phase phase;
-    uint32_t steps, rounds; /* of this phase; that have ended */
-    uint64_t step_began;
+    uint32_t steps, rounds;     /* of this phase; that have ended */
+    uint64_t step_began;        /* ticks */
     uint64_t late, late_before; /* late records; those of the process before the start */
 };
 
@@ -182,9 +182,9 @@ enum bp_status bp_profiler_step(struct bp_profiler *profiler)
     pthread_mutex_lock(&lock);
     if (profiler == active && profiler->phase != PHASE_ENDED) {
         step.begin = profiler->step_began;
-        step.end = profiler->step_began = bp_clock_ns();
+        step.end = profiler->step_began = bp_profile_now();
         if (profiler->phase == PHASE_RECORD) bp_profile_put(&step);
-        sources_collect(step.end);
+        sources_collect(bp_clock_ns());
         profiler->steps++;
         if (profiler->options.record && profiler->steps >= phase_steps(profiler, profiler->phase))
             profiler_end_phase(profiler);
@@ -235,7 +235,8 @@ static enum bp_status profiler_create(const struct bp_profiler_options *options,
         free(p);
         return status;
     }
-    p->recording.start_ns = p->recording.file.header->start_ns;
+    p->recording.line = bp_profile_line_start();
+    p->recording.file.header->start_ns = p->recording.line.start_ns;
     *out = p;
     return BP_OK;
 }
@@ -275,7 +276,7 @@ enum bp_status bp_profiler_start(const struct bp_profiler_options *given,
         if (latest) profiler_update_late(latest);
         latest = p;
         p->late_before = atomic_load(&late);
-        p->step_began = bp_clock_ns();
+        p->step_began = bp_profile_now();
         active = p;
         profiler_enter_next(p, PHASE_SKIP);
         *out_profiler = p;
@@ -294,7 +295,7 @@ static void profiler_stop(struct bp_profiler *p)
     bp_profile_writers_finish();
     profiler_update_late(p);
     atomic_store(&header->lost, atomic_load(&p->recording.lost));
-    atomic_store(&header->length_ns, bp_clock_ns() - header->start_ns);
+    atomic_store(&header->length_ns, bp_profile_ns(&p->recording.line, bp_profile_now()));
     atomic_store(&header->finished, 1);
     active = NULL;
 }

@@ -136,7 +136,7 @@ static inline void writer_put(struct bp_profile_writer *w, struct bp_profile_rec
     struct bp_profile_record *record;
     uint32_t used = 0;
 
-    if (!raw && w->thread && e->begin < r->start_ns) return; /* a plugin's is misdated: readers */
+    if (!raw && w->thread && e->begin < r->line.start) return; /* a plugin's is misdated: readers */
     if (chunk) used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
     if (__builtin_expect(!chunk || w->serial != r->serial || used == RECORDS, 0)) {
         chunk = writer_take_chunk(w, r);
@@ -147,8 +147,9 @@ static inline void writer_put(struct bp_profile_writer *w, struct bp_profile_rec
         return;
     }
     record = (struct bp_profile_record *)(chunk + 1) + used;
-    record->begin = raw ? e->begin : e->begin - r->start_ns;
-    record->end = raw || e->kind == BP_PROFILE_KIND_CLOCK ? e->end : e->end - r->start_ns;
+    record->begin = raw ? e->begin : bp_profile_ns(&r->line, e->begin);
+    record->end = raw || e->kind == BP_PROFILE_KIND_CLOCK ? e->end
+                                                          : bp_profile_ns(&r->line, e->end);
     record->tag = e->tag;
     record->bytes = e->bytes;
     if (__builtin_expect(w->removed != removed, 0)) writer_empty(w, removed);

@@ -3,6 +3,7 @@
  * ones, files of killed processes, and damaged ones. */
 #include "profile_kit.h"
 #include "../../core/profile/convert.h"
+#include "../../core/profile/ticks.h"
 
 #define OK(call) cr_assert_eq((call), BP_OK, #call ": %s", bp_error_message())
 
@@ -242,6 +243,42 @@ Test(profile_read, times_beyond_the_points_of_a_clock_go_on_at_the_rate_of_the_l
     cr_assert(bp_clock_convert(&points, 1, 9500, &since) && since == 6500);
     cr_assert(!bp_clock_convert(&points, 1, UINT64_MAX, &since));
     free(points.at);
+}
+
+/* A moment by ticks, between two by CLOCK_MONOTONIC. */
+struct moments {
+    uint64_t before, ns, after;
+};
+
+static struct moments moments_now(const struct bp_profile_line *line)
+{
+    struct moments m = {.before = bp_clock_ns()};
+
+    m.ns = bp_profile_ns(line, bp_profile_now());
+    m.after = bp_clock_ns();
+    return m;
+}
+
+/* Of the processor's counter where this machine can use it, and of CLOCK_MONOTONIC. */
+Test(profile_read, ticks_are_as_long_as_their_line_says)
+{
+    struct bp_profile_line line = bp_profile_line_start();
+
+    for (int way = 0; way < 2; way++) {
+        if (way) atomic_store(&bp_profile_counter, false);
+        line = bp_profile_line_start();
+        struct moments from = moments_now(&line);
+        usleep(200000);
+        struct moments to = moments_now(&line);
+        uint64_t passed = to.ns - from.ns, slack = passed / 1000;
+        cr_assert(from.ns + line.start_ns + 10000 > from.before &&
+                  from.ns + line.start_ns < from.after + 10000);
+        cr_assert(passed + slack > to.before - from.after &&
+                      passed < to.after - from.before + slack,
+                  "%llu ns by ticks, from %llu to %llu", (unsigned long long)passed,
+                  (unsigned long long)(to.before - from.after),
+                  (unsigned long long)(to.after - from.before));
+    }
 }
 
 Test(profile_read, many_events_are_sorted)
