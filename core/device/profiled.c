@@ -151,8 +151,8 @@ static enum bp_status clock_of_records(struct bp_device *device, uint64_t *out_n
     return BP_OK;
 }
 
-/* Records what the clock of the plugin's records says at a moment of the profile's clock. Of several
- * readings the one counts during which the profile's clock has moved least. */
+/* Records the time of the plugin's records at a moment of the profile's clock. Of several readings
+ * the one counts during which the profile's clock has moved least. */
 static void clock_read(struct bp_device_profile *profile)
 {
     struct bp_device *device = profile->device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ticks.h: reads the clock of a profile's events, which threads read twice for each event. It counts
- * ticks: those of the processor's counter, if the kernel keeps its own time by this counter, else
+/* ticks.h: reads the clock of the events of a profile, which threads read twice for each event. It
+ * counts ticks: those of the counter of the processor, if the kernel keeps its own time by it, else
  * nanoseconds of CLOCK_MONOTONIC. Reading the counter takes half the time. A tick becomes
  * nanoseconds when an event is written. */
 #ifndef BP_PROFILE_TICKS_H

@@ -260,7 +260,7 @@ static struct moments moments_now(const struct bp_profile_line *line)
 }
 
 /* Of the processor's counter where this machine can use it, and of CLOCK_MONOTONIC. */
-Test(profile_read, ticks_are_as_long_as_their_line_says)
+Test(profile_read, ticks_are_as_long_as_measured)
 {
     struct bp_profile_line line = bp_profile_line_start();
 
