@@ -13,7 +13,7 @@
 enum {
     THREADS = 8,
     STARTERS = 2,
-    ROUNDS = 6, /* of each starter */
+    ROUNDS = 3, /* of each starter */
 };
 
 static struct bp_device *device;
