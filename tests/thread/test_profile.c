@@ -27,7 +27,7 @@ static void profile_need(bool good, const char *what)
     _exit(1);
 }
 
-static void *compute(void *unused)
+static void *profile_compute(void *unused)
 {
     const float one[4] = {1, 1, 1, 1};
     const int64_t n = 4;
@@ -96,7 +96,7 @@ static void *start_and_stop(void *unused)
     return NULL;
 }
 
-static void *mark(void *unused)
+static void *profile_mark(void *unused)
 {
     (void)unused;
     for (uint64_t i = 0; i < marks; i++) bp_mark("mark");
@@ -126,7 +126,7 @@ static void lose_none(void)
     close(mkstemp(path));
     marks = (given ? strtoull(given, NULL, 10) : 1000000) / THREADS;
     profile_need(!bp_profiler_start(&options, &profiler), "bp_profiler_start");
-    threads_begin(thread, THREADS, mark);
+    threads_begin(thread, THREADS, profile_mark);
     threads_join(thread, THREADS);
     profile_need(!bp_profiler_get_info(profiler, &info), "bp_profiler_get_info");
     if (info.lost || info.events != marks * THREADS) {
@@ -146,7 +146,7 @@ int main(void)
 
     profile_need(!bp_core_create(NULL, &core), "bp_core_create");
     profile_need(!bp_device_create(core, "cpu", &device), "bp_device_create");
-    threads_begin(worker, THREADS, compute);
+    threads_begin(worker, THREADS, profile_compute);
     threads_begin(starter, STARTERS, start_and_stop);
     threads_join(starter, STARTERS);
     atomic_store(&stop, true);
