@@ -10,7 +10,12 @@
 #include "../check.h"
 #include <pthread.h>
 
-enum { WORK_STREAMS = 8, WORK_EVENTS = 4, WORK_TENSORS = 12, WORK_HOST = -1 };
+enum {
+    WORK_STREAMS = 8,
+    WORK_EVENTS = 4,
+    WORK_TENSORS = 12,
+    WORK_HOST = -1
+};
 
 /* A gate holds back all work that is submitted to a stream after the gate is shut.
  *
@@ -110,17 +115,21 @@ bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tens
 
 /* Launches that take some time without a gate. A fast device may finish them before the case looks,
  * as may any device on a busy machine; therefore a case tries up to WORK_TRIES times. */
-enum { WORK_TRIES = 8, WORK_LAUNCHES = 24 };
+enum {
+    WORK_TRIES = 8,
+    WORK_LAUNCHES = 24
+};
 struct work_load {
     struct bp_tensor *x, *z, *copy; /* z becomes x + x, all twos; copy has the size of z */
 };
-/* Chooses the number of elements so that the launches take the stream 2 ms, at most 4M elements. */
+/* Chooses the number of elements so that the launches take the stream 2 ms, at most 4M elements,
+ * and at most a small part of the device's memory. */
 bool work_load_init(struct work *w, int stream, struct work_load *out);
 void work_load_finish(struct work_load *load);
 /* Submits the launches, and event 0 behind them. */
 bool work_load_give(struct work *w, int stream, struct work_load *load);
 /* Submits the same number of copies of z, and event 0 behind them. The bytes are chosen for 2 ms,
- * at most 64 MiB. */
+ * at most 64 MiB, and at most a small part of the device's memory. */
 bool work_load_copy(struct work *w, int stream, struct work_load *load);
 
 double work_seconds(void); /* of a monotonic clock */

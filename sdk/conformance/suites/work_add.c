@@ -119,9 +119,23 @@ static bool load_of(struct work *w, int stream, int64_t n, struct work_load *out
     return true;
 }
 
+enum {
+    LOAD_LEAST = 64 << 10
+};
+
+/* The most elements of a load. On a small device three tensors, and as much again for an engine
+ * that computes in memory of its own, take less than half of the memory. */
+static int64_t load_most(const struct work *w, int64_t most)
+{
+    uint64_t memory = w->c->fixture->properties.memory, fits = memory / (16 * sizeof(float));
+
+    if (!memory || fits >= (uint64_t)most) return most;
+    return fits > LOAD_LEAST ? (int64_t)fits : LOAD_LEAST;
+}
+
 bool work_load_init(struct work *w, int stream, struct work_load *out)
 {
-    static const int64_t most = 4 << 20;
+    const int64_t most = load_most(w, 4 << 20);
     double took = 0;
 
     *out = (struct work_load){0};
@@ -159,11 +173,11 @@ static bool copies_of(struct work *w, int stream, int64_t n, struct work_load *o
 
 bool work_load_copy(struct work *w, int stream, struct work_load *load)
 {
-    static const int64_t most = 16 << 20;
+    const int64_t most = load_most(w, 16 << 20);
     double took = 0;
     bool first = !load->copy;
 
-    for (int64_t n = 64 << 10; first && n <= most && took < 2e-3; n *= 4) {
+    for (int64_t n = LOAD_LEAST; first && n <= most && took < 2e-3; n *= 4) {
         work_load_finish(load);
         if (!copies_of(w, stream, n, load, &took)) return false;
     }
