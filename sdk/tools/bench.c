@@ -87,8 +87,8 @@ static const double usual_slice = 2e-4; /* seconds of one side of a pair */
 
 struct pairs {
     int runs;
-    double value[RUNS_MAX], other[RUNS_MAX]; /* in the figure's unit */
-    double ratio[RUNS_MAX];                  /* of the two times */
+    double value[RUNS_MAX], other[RUNS_MAX];       /* in the figure's unit */
+    double ratio[RUNS_MAX];                        /* of the two times */
     double repeat[REPEATS], ratio_repeat[REPEATS]; /* medians of groups of pairs */
 };
 
@@ -209,7 +209,9 @@ static void bench_report(struct bench *bench, const struct bench_case *c, const 
                  NULL);
 }
 
-enum { NAME_MAX_LENGTH = 80 };
+enum {
+    NAME_MAX_LENGTH = 80
+};
 
 static void full_name(const struct bench *bench, const char *name, char *out)
 {
@@ -257,8 +259,8 @@ uint32_t bench_random(uint64_t *state)
 
 static void bench_print_table(const struct bench *bench, const char *device)
 {
-    printf("%s, %d thread%s; median and middle half of interleaved pairs\n", device,
-           bench->threads, bench->threads > 1 ? "s" : "");
+    printf("%s, %d thread%s; median and middle half of interleaved pairs\n", device, bench->threads,
+           bench->threads > 1 ? "s" : "");
     printf("ratio: time over the reference's time, 1 is as fast, more is slower\n\n");
     bp_table_print(&bench->table, 2);
 }
@@ -353,7 +355,9 @@ static int bench_run_row(struct bench *bench, struct bp_device *device, const ch
     return status;
 }
 
-enum { BENCH_THREADS = 4096 }; /* the most threads */
+enum {
+    BENCH_THREADS = 4096
+}; /* the most threads */
 
 /* --threads, else BP_THREADS, else 1. Returns 0 after printing an error if the value is invalid. */
 static int choose_threads(double option)
@@ -383,7 +387,7 @@ static int run_on(struct bench *bench, const char *name, const char *json)
     bp_watch_begin("bench");
     bench->core = bp_tool_core("bench", NULL);
     if (!bench->core) return BP_EXIT_BROKEN;
-    opened = bp_device_create(bench->core, name, &bench->device);
+    opened = bp_tool_device(bench->core, name, &bench->device);
     if (opened || bp_stream_create(bench->device, &bench->stream)) {
         bp_complain("bench", "%s", bp_error_message());
         status = opened ? bp_exit_of_device(opened) : BP_EXIT_FAILED;
@@ -409,8 +413,7 @@ int bp_cmd_bench(int argc, char **argv)
          "also write the results as JSON; - writes only that, to standard output", &json},
         {"quick", 0, BP_OPTION_FLAG, NULL, "fewer and shorter runs", &bench.quick},
         {"threads", 0, BP_OPTION_WHOLE, "N",
-         "threads that a launch may use; default BP_THREADS, or 1", &threads, 1,
-         BENCH_THREADS},
+         "threads that a launch may use; default BP_THREADS, or 1", &threads, 1, BENCH_THREADS},
         {0},
     };
     const struct bp_usage usage = {
@@ -419,11 +422,13 @@ int bp_cmd_bench(int argc, char **argv)
         1,
         1,
         "Measures the cost of calls, memory and copies, and of matrix products and convolutions "
-        "on a device, beside what they could cost at best. docs/bench.md says what each row is.",
+        "on a device, beside what they could cost at best. DEV is a name such as cpu:0, or the "
+        "path of a plugin's .so. docs/bench.md says what each row is.",
         options};
     int status = bp_options_parse(&usage, argc, argv, &word);
 
     if (status != BP_OPTIONS_GOOD) return status;
+    if (!bp_word_fits_device("bench", word)) return BP_EXIT_NO_DEVICE;
     bench.threads = choose_threads(threads);
     return bench.threads ? run_on(&bench, word, json) : BP_EXIT_USAGE;
 }

@@ -125,12 +125,7 @@ int bp_cmd_conform(int argc, char **argv)
     int status = bp_options_parse(&usage, argc, argv, &w.device);
     if (status != BP_OPTIONS_GOOD) return status;
     if (!read_words(&w, &o)) return BP_EXIT_USAGE;
-    if (bp_path_is_missing("conform", w.device)) return BP_EXIT_NO_DEVICE;
-    if (strchr(w.device, '/') && !bp_word_is_library(w.device)) {
-        bp_complain("conform", "'%s': expected a plugin's library, whose name ends in .so, or a "
-                    "device such as cpu:0", w.device);
-        return BP_EXIT_NO_DEVICE;
-    }
+    if (!bp_word_fits_device("conform", w.device)) return BP_EXIT_NO_DEVICE;
     if (bp_word_is_path(w.device) && !strchr(w.device, '/')) /* a file in this directory, as for
                                                                 doctor */
         o.device = here = bp_text_format("./%s", w.device);

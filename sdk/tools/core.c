@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.c: creates a core for a command, and maps states and statuses to names and exit statuses. */
+/* core.c: creates a core for a command, opens its device, and maps states and statuses to names and
+ * exit statuses. */
 #include "tools.h"
 
 #include <stdlib.h>
@@ -21,6 +22,21 @@ struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *
     if (bp_core_create(&o, &core) == BP_OK) return core;
     bp_complain(command, "%s", bp_error_message());
     return NULL;
+}
+
+enum bp_status bp_tool_device(struct bp_core *core, const char *word, struct bp_device **out_device)
+{
+    char *absolute;
+    enum bp_status status;
+    uint32_t plugin;
+
+    if (!bp_word_is_path(word)) return bp_device_create(core, word, out_device);
+    /* If the file does not exist, the core reports this with the path as it was given. */
+    absolute = realpath(word, NULL);
+    status = bp_core_load_path(core, absolute ? absolute : word, &plugin);
+    if (!status) status = bp_device_create_at(core, plugin, 0, out_device);
+    free(absolute);
+    return status;
 }
 
 enum bp_exit bp_exit_of_device(enum bp_status status)

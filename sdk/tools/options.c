@@ -305,3 +305,14 @@ bool bp_path_is_missing(const char *command, const char *word)
     bp_complain(command, "%s: no such file", word);
     return true;
 }
+
+bool bp_word_fits_device(const char *command, const char *word)
+{
+    if (bp_path_is_missing(command, word)) return false;
+    if (!strchr(word, '/') || bp_word_is_library(word)) return true;
+    bp_complain(command,
+                "'%s': expected a plugin's library, whose name ends in .so, or a device such as "
+                "cpu:0",
+                word);
+    return false;
+}

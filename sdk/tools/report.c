@@ -154,7 +154,7 @@ static int report_collect(struct reporting *r)
         bp_complain("report", "%s: %s", r->conform ? r->conform : "bp conform", why);
         return BP_EXIT_USAGE;
     }
-    if (!d->bench) d->bench = report_bench(r, bp_json_get(d->conform, "device"), &d->bench_missing);
+    if (!d->bench) d->bench = report_bench(r, d->device, &d->bench_missing);
     if (!d->cpu && strncmp(bp_json_get(d->conform, "device"), "cpu:", 4))
         d->cpu = report_bench(r, "cpu", &d->cpu_missing);
     return BP_EXIT_GOOD;
@@ -267,6 +267,8 @@ int bp_cmd_report(int argc, char **argv)
     int status = bp_options_parse(&usage, argc, argv, &r.d.device);
 
     if (status != BP_OPTIONS_GOOD) return status;
+    if (!(r.conform && r.bench) && !bp_word_fits_device("report", r.d.device))
+        return BP_EXIT_NO_DEVICE;
     if (!r.out && !r.json) {
         bp_complain("report", "there is nothing to write: add -o OUT.html, or --json FILE");
         return BP_EXIT_USAGE;

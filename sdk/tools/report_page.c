@@ -62,12 +62,17 @@ static void page_head(const struct device_report *d, FILE *file)
             page_is_quick(d) ? "; a quick run, which has some cases of each kind" : "");
 }
 
-static void page_missing(const struct report *r, FILE *file)
+/* Missing operators that are shown at once; a reader opens the rest. */
+enum {
+    PAGE_MISSING = 25
+};
+
+static void page_missing(const struct report *r, size_t begin, size_t end, FILE *file)
 {
     fprintf(file,
             "<div class=\"scroll\"><table><thead><tr><th>operator</th><th>level that needs it</th>"
             "<th>lacks</th><th>ONNX models that use it</th></tr></thead><tbody>\n");
-    for (size_t i = 0; i < r->n_missing; i++) {
+    for (size_t i = begin; i < end; i++) {
         const struct report_missing *m = &r->missing[i];
         fprintf(file, "<tr><th>");
         escape(file, m->op);
@@ -80,6 +85,7 @@ static void page_missing(const struct report *r, FILE *file)
 static void page_next(const struct device_report *d, FILE *file)
 {
     const struct report *r = &d->cases;
+    size_t first;
 
     fprintf(file, "<h2>What to do next</h2>\n");
     page_text(page_is_judged(d) ? "<p>The next level: " : "<p>The level is not judged: ",
@@ -105,7 +111,13 @@ static void page_next(const struct device_report *d, FILE *file)
         "the table by which ONNX models are imported. The models are the 1072 test models of "
         "ONNX 1.12.0; a model mostly needs several operators.%s</p>\n",
         r->n_missing, page_is_quick(d) ? " A quick run does not judge gradients: use --full." : "");
-    page_missing(r, file);
+    /* To fold one or two rows away would save no room. */
+    first = r->n_missing < PAGE_MISSING + 3 ? r->n_missing : PAGE_MISSING;
+    page_missing(r, 0, first, file);
+    if (first == r->n_missing) return;
+    fprintf(file, "<details><summary>%zu more</summary>\n", r->n_missing - first);
+    page_missing(r, first, r->n_missing, file);
+    fprintf(file, "</details>\n");
 }
 
 void device_report_html(const struct device_report *d, FILE *file)

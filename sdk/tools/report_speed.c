@@ -48,25 +48,46 @@ bool device_is_beside(const cJSON *row)
     return strstr(bp_json_get(row, "name"), " beside a thread") != NULL;
 }
 
+/* The number by which the times of a row are divided, so that all are short; sets the unit. */
+static double speed_scale(const cJSON *row, const char **out_unit)
+{
+    static const struct {
+        double least, scale;
+        const char *unit;
+    } units[] = {{1e9, 1e9, "s"}, {1e7, 1e6, "ms"}, {1e4, 1e3, "us"}};
+
+    double most = fmax(device_number(row, "value"), device_number(row, "high"));
+
+    *out_unit = bp_json_get(row, "unit");
+    if (strcmp(*out_unit, "ns")) return 1;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (!(most >= units[i].least)) continue;
+        *out_unit = units[i].unit;
+        return units[i].scale;
+    }
+    return 1;
+}
+
 static void speed_row(const struct device_report *d, const cJSON *row, FILE *file)
 {
     const cJSON *cpu = d->cpu ? speed_find(d->cpu, row) : NULL;
-    double times = speed_times(row, cpu);
+    const char *unit;
+    double times = speed_times(row, cpu), scale = speed_scale(row, &unit);
 
-    fprintf(file, "<tr><th>");
+    fprintf(file, "<tr><th class=\"words\">");
     escape(file, bp_json_get(row, "name"));
     fprintf(file, "</th>");
-    speed_cell(file, "%.4g", device_number(row, "value"));
+    speed_cell(file, "%.4g", device_number(row, "value") / scale);
     fprintf(file, "<td>");
-    escape(file, bp_json_get(row, "unit"));
-    fprintf(file, "</td><td>%.4g to %.4g</td>", device_number(row, "low"),
-            device_number(row, "high"));
+    escape(file, unit);
+    fprintf(file, "</td><td>%.4g to %.4g</td>", device_number(row, "low") / scale,
+            device_number(row, "high") / scale);
     speed_cell(file, "%.3f", device_number(row, "ratio"));
-    fprintf(file, "<td>");
+    fprintf(file, "<td class=\"words\">");
     escape(file, bp_json_get(row, "reference"));
     fprintf(file, "</td>");
     if (d->cpu) {
-        speed_cell(file, "%.4g", cpu ? device_number(cpu, "value") : NAN);
+        speed_cell(file, "%.4g", cpu ? device_number(cpu, "value") / scale : NAN);
         fprintf(file, "<td class=\"%s\">", times >= 1 ? "good" : "");
         if (isfinite(times)) fprintf(file, "%.3g", times);
         fprintf(file, "</td>");

@@ -96,6 +96,10 @@ bool bp_word_is_library(const char *word);
 /* Whether a word is the path of a file that does not exist; if so, prints an error. */
 bool bp_path_is_missing(const char *command, const char *word);
 
+/* Whether a word can be a device: its name, or the path of an existing library of a plugin. If not,
+ * prints an error. */
+bool bp_word_fits_device(const char *command, const char *word);
+
 /* Returns the one of the n candidates that is most similar to word, or NULL. */
 const char *bp_nearest(const char *word, const char *const *candidates, size_t n);
 
@@ -163,6 +167,11 @@ void bp_crash_ending(void);
  * is set, because the command itself prints errors. Returns NULL after printing an error. options
  * may be NULL. */
 struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options);
+
+/* Opens the device of this name, or the first device of the plugin whose library has this path.
+ * The results are those of bp_device_create and bp_core_load_path. */
+enum bp_status bp_tool_device(struct bp_core *core, const char *word,
+                              struct bp_device **out_device);
 
 /* In watch.c: from now on standard error reports each call of a plugin and each wait for a device
  * that lasts longer than 5 s, 30 s, 60 s and so on. This uses no thread, because processes with one

@@ -10,9 +10,12 @@ import copy
 import html.parser
 import json
 import os
+import re
+import shutil
+import subprocess
 import sys
 
-from commands import BUILD, WORK, bp, expect, expect_status, run, set_up
+from commands import BUILD, LIBRARY, ROOT, STAGE, WORK, bp, expect, expect_status, run, set_up
 
 TESTS = []
 VOID = {"meta"}
@@ -141,8 +144,10 @@ def numbers_are_those_of_the_reports():
     speed = {row[0]: row[1:] for row in page.tables["Speed"]}
     for row in figures["results"]:
         shown = speed[row["name"]]
-        expect(shown[:2] == [f"{row['value']:.4g}", row["unit"]], f"{shown}, expected {row}")
-        expect(shown[2] == f"{row['low']:.4g} to {row['high']:.4g}", f"{shown}")
+        scale = next((n for unit, n in (("us", 1e3), ("ms", 1e6), ("s", 1e9)) if row["unit"] == "ns" and shown[1] == unit), 1)
+        expect(shown[0] == f"{row['value'] / scale:.4g}" and "e" not in shown[0], f"{shown}, expected {row}")
+        expect(scale > 1 or shown[1] == row["unit"], f"{shown}, expected {row}")
+        expect(shown[2] == f"{row['low'] / scale:.4g} to {row['high'] / scale:.4g}", f"{shown}")
     product = next(r for r in figures["results"] if r["name"] == "matmul/256")
     expect(product["operations"] == 2 * 256**3 and product["bytes"] == 3 * 4 * 256**2, f"{product}")
     expect(abs(product["operations"] / product["seconds"] / 1e9 / product["value"] - 1) < 1e-9, f"{product}")
@@ -154,14 +159,18 @@ def numbers_are_those_of_the_reports():
 def roofline_and_cpu():
     rows = [COPY, figure("slow", 30, "GFLOP/s", operations=3e9, bytes=1e9, seconds=0.1),  # 3 for each byte: 60 at most
             figure("fast", 100, "GFLOP/s", operations=1e10, bytes=1e8, seconds=0.1), figure("call", 50), figure("less", -5),
-            figure("fast beside a thread", 900, "GFLOP/s", operations=9e10, bytes=1e8, seconds=0.1)]
-    cpu = write("cpu.json", bench(figure("fast", 400, "GFLOP/s"), figure("call", 100), figure("less", 5), device="cpu:0"))
+            figure("fast beside a thread", 900, "GFLOP/s", operations=9e10, bytes=1e8, seconds=0.1), figure("long", 25000),
+            figure("longer", 1.5e7)]
+    cpu = write("cpu.json", bench(figure("fast", 400, "GFLOP/s"), figure("call", 100), figure("less", 5), figure("long", 500),
+                                  device="cpu:0"))
     page = report("mydev", conform(case("kernel/add/f32/x/0@r")), bench(*rows), "--cpu-bench", cpu)
     roof = {row[0]: row[1:] for row in page.tables["Roofline"]}
     expect(roof["1. slow"] == ["3", "30", "60", "50 %", "10", "memory"], f"{roof}")
     expect(roof["2. fast"] == ["100", "100", "100", "100 %", "1", "arithmetic"], f"{roof}")
     expect("20 GB/s" in page.text["Roofline"] and "100 GFLOP/s" in page.text["Roofline"], page.text["Roofline"])
     expect(len(roof) == 3, f"{roof}")
+    expect([row[1:4] + row[-2:] for row in page.tables["Speed"] if row[0].startswith("long")] ==
+           [["25", "us", "25 to 25", "0.5", "0.02"], ["15", "ms", "15 to 15", "", ""]], f"{page.tables['Speed']}")
     speed = {row[0]: row[-2:] for row in page.tables["Speed"]}
     expect("fast beside a thread" not in speed, f"{speed}")
     expect((speed["fast"], speed["call"], speed["less"], speed["slow"]) ==
@@ -229,11 +238,54 @@ def a_device_with_few_kernels():
     set_up()
     page = report("stage", None, None, "--cpu-bench", write("cpu.json", bench(figure("x", 1), device="cpu:0")),
                   "--filter", "plugin/*", "--filter", "kernel/*/f32@none")
-    expect("bp bench stage:0" in page.text["Speed"], page.text["Speed"])
+    expect("bp bench stage could not" in page.text["Speed"], page.text["Speed"])
     totals = {row[0]: row[1:] for row in page.tables["Totals"]}
     expect(int(totals["plugin"][0]) > 5 and totals["kernel"][0] == "0" and int(totals["kernel"][4]) > 50, f"{totals}")
+    # After 25 rows the list is folded: a second table, with the same heading.
     rows = page.tables["What to do next"]
-    expect(len(rows) > 20 and all(row[2] == "all cases" for row in rows[1:]), f"{len(rows)} {rows[:3]}")
+    heading = [i for i, row in enumerate(rows) if row == rows[0]]
+    expect(heading == [0, 26] and f"{len(rows) - 27} more" in page.text["What to do next"], f"{heading}, {len(rows)} rows")
+    expect(all(row[2] == "all cases" for row in rows[1:] if row != rows[0]), f"{len(rows)} {rows[:3]}")
+    # The suite and the benchmark take a path, too, also where the plugin is not found by its name.
+    for word in ("./bp_actor.so", "bp_actor.so", LIBRARY):
+        page = report(word, None, None, "--cpu-bench", os.path.join(WORK, "cpu.json"), "--filter", "plugin/*", plugins="none",
+                      path="/nonexistent", cwd=STAGE)
+        expect("bp bench " + word in page.text["Speed"] and int({r[0]: r for r in page.tables["Totals"]}["plugin"][1]) > 5,
+               f"{word}: {page.text['Speed']}")
+    for word in ("./none.so", "/no/such/bp_x.so", STAGE + "/"):
+        for command in (["report", word, "-o", "-"], ["bench", word]):
+            expect(word in expect_status(bp(*command), 3).err, f"{command}")
+
+
+@test
+def a_device_that_fails():
+    """The exit status is 0, and the first words of the page are that cases failed, or that the benchmark crashed."""
+    set_up()
+    cpu = write("cpu.json", bench(figure("x", 1), device="cpu:0"))
+    page = report("stage", None, None, "--cpu-bench", cpu, "--filter", "runtime/launch/*", act="launch=crash")
+    said = page.text[""]
+    expect(re.search(r"\n[1-9]\d* of \d+ cases failed", said), said)
+    expect("First the cases that fail" in page.text["What to do next"], page.text["What to do next"])
+    expect("crash" in page.text["Failures"] and "measured nothing" in page.text["Speed"], f"{page.text['Speed']}")
+
+
+@test
+def a_device_without_kernels():
+    """A new plugin that has an engine and no kernels: its operators, and the rows of the benchmark that it can compute."""
+    folder = os.path.join(WORK, "graphdev")
+    shutil.rmtree(folder, ignore_errors=True)
+    expect_status(bp("new-plugin", "graphdev", "--graph-only", "--output", folder), 0)
+    subprocess.run(["sh", "build.sh", "-O1", "-I", f"{ROOT}/sdk/include", "-I", f"{BUILD}/sdk/include"], cwd=folder, check=True,
+                   capture_output=True)
+    page = report(f"{folder}/bp_graphdev.so", None, None, "--cpu-bench", write("cpu.json", bench(device="cpu:0")), "--filter",
+                  "kernel/add/f32/*", "--filter", "kernel/softmax*", "--filter", "plugin/*", path="/nonexistent", plugins="none")
+    expect("no case failed" in page.text[""], page.text[""])
+    support = {row[0]: row for row in page.tables["Support"]}
+    expect(int(support["add"][support["operator"].index("f32")]) > 0, f"{support['add']}")
+    expect([row[:2] for row in page.tables["What to do next"][1:]] == [["softmax", "inference"]], f"{page.tables['What to do next']}")
+    speed = {row[0]: row for row in page.tables["Speed"]}
+    expect("launch/eager" in speed and "matmul/256" not in speed, f"{list(speed)}")
+    expect("has no kernel for it" in page.text["Speed"], page.text["Speed"])
 
 
 @test

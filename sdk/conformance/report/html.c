@@ -187,9 +187,9 @@ void report_html_support(const struct report *r, FILE *file)
     };
 
     fprintf(file, "<h2>Support</h2>\n<p class=\"soft\">Cases that pass, by operator and dtype of "
-                  "the first input; "
-                  "for a dtype that fails: how many fail. A dash: no kernel row. At the "
-                  "end operators of the plugin's own, and collective calls.</p>\n"
+                  "the first input; for a dtype that fails: how many fail. A dash: no case ran, as "
+                  "the device has no kernel row or the run left them out. At the end operators of "
+                  "the plugin's own, and collective calls.</p>\n"
                   "<div class=\"scroll\"><table><thead><tr><th>operator</th>");
     for (uint32_t d = 0; d < 64; d++)
         if (BP_MASK_ANY >> d & 1) fprintf(file, "<th>%s</th>", bp_dtype_name(d));
