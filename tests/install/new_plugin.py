@@ -226,16 +226,38 @@ def sdk(installed):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
     for command in (["init", "-q"], ["add", "dev"], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], cwd=source, check=True, env=env)
-    for url in (f"{installed.work}/source.tar.gz", f"file://{source}", ""):
+    for url, source_name in ((f"{installed.work}/source.tar.gz", "backplane"), (f"file://{source}", "source"), ("", "")):
         done = subprocess.run(["sh", "ci/sdk.sh"], cwd=folder, env={**env, "BACKPLANE_URL": url}, capture_output=True, text=True, check=False)
         if url:
-            moved.expect(done.stdout.splitlines() == ["pkg-config --exists", "dev build in source, umask 0022", "meson install", "ldconfig "],
+            moved.expect(done.stdout.splitlines() == ["pkg-config --exists", f"dev build in {source_name}, umask 0022", "meson install", "ldconfig ",
+                          f"sdk.sh: installed Backplane from {url}"],
                          f"{url}: {done.stdout}{done.stderr}")
         else:
             moved.expect(done.returncode == 1 and "BACKPLANE_URL" in done.stderr, f"{done.returncode}: {done.stderr}")
+    subprocess.run(["tar", "-czf", "source.tar.gz", "tools"], cwd=installed.work, check=True)
+    done = subprocess.run(["sh", "ci/sdk.sh"], cwd=folder, env={**env, "BACKPLANE_URL": "../source.tar.gz"}, capture_output=True,
+                          text=True, check=False)
+    moved.expect(done.returncode == 1 and "expected bin/bp" in done.stderr, f"{done.returncode}: {done.stderr}")
     moved.expect(not glob.glob(f"{installed.work}/tmp.*"), f"left behind: {os.listdir(installed.work)}")
     moved.expect("uses Backplane" in installed.sh(folder, "sh ci/sdk.sh"), "an installed Backplane is not used")
 
 
+def archive(installed):
+    """An archive of an installed Backplane in the repository: GitHub's steps need no variable, and build and run with it."""
+    folder, tools = installed.new_plugin("kdev"), os.path.join(installed.work, "absent")
+    prefix, trusted = os.path.join(installed.work, "unpacked"), os.path.join(installed.work, "kdev-installed")
+    subprocess.run(["tar", "-czf", f"{folder}/ci/backplane.tar.gz", "-C", installed.prefix, "."], check=True)
+    os.mkdir(tools)
+    write(f"{tools}/pkg-config", f"#!/bin/sh\n[ -e '{prefix}/bin/bp' ] || exit 1\nexec /usr/bin/pkg-config \"$@\"\n")
+    # --require needs all cases: the test `github` runs them.
+    path = os.path.join(folder, ".github/workflows/conformance.yml")
+    write(path, plugins.read(path).replace("--require core", "--quick --filter 'kernel/add/*'"))
+    config = os.path.relpath(os.path.join(installed.libdir, "pkgconfig"), installed.prefix)
+    run = f"{sys.executable} {moved.ROOT}/tests/tools/ci_steps.py .github/workflows/conformance.yml BP_PLUGIN_PATH={trusted}"
+    said = installed.sh(folder, run, PATH=f"{tools}:{prefix}/bin:{os.environ['PATH']}", PKG_CONFIG_PATH=f"{prefix}/{config}",
+                        BACKPLANE_PREFIX=prefix)
+    moved.expect("installed Backplane from ci/backplane.tar.gz" in said and re.search("^[1-9][0-9]* pass", said, re.M), said[-800:])
+
+
 if __name__ == "__main__":
-    sys.exit(moved.run_all(plugins.Installed, [refused, builds, github, gitlab, collectives, profiler, sdk]))
+    sys.exit(moved.run_all(plugins.Installed, [refused, builds, github, gitlab, collectives, profiler, sdk, archive]))
