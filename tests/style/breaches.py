@@ -30,6 +30,8 @@ BREACHES = {
     style.environment: ("plugins/x/a.c", "f(getenv(\"A\"));\n", 1, "/* getenv(x) */ secure_getenv(\"A\");\n"),
     style.licence_lines: ("core/a.c", "int x;\n", 1, LICENCE),
     style.clean_text: ("core/a.c", "\tint x; \nint y;", 3, "int x;\n"),
+    style.search_paths: ("tests/a/meson.build", "test('a', b, env: {'LD_LIBRARY_PATH': c})\ne.set('LD_LIBRARY_PATH', c)\n", 2,
+                         "test('a', env, args: ['-u', 'LD_LIBRARY_PATH', 'LD_LIBRARY_PATH=c', b])\n"),
     style.machine_paths: ("docs/a.md", "cd /ro" "ot/x and /ho" "me/me and /wo" "rk\n", 3,
                           "~/wo" "rk, $HOME/x, a/ro" "ot, /usr/lib\n"),
     style.names_short: ("core/a.c", "int bp_" + "a" * 30 + "(void);\n", 1, "int bp_" + "a" * 29 + "(void);\n"),

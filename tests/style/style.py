@@ -318,6 +318,16 @@ def clean_text(tree, seen):
             yield f"{path}: no newline at the end"
 
 
+def search_paths(tree, seen):
+    """Meson adds the folders of a test's libraries before these, in an order that differs from build to build."""
+    for path, text in tree.text.items():
+        if not path.endswith("meson.build"):
+            continue
+        seen[0] += 1
+        for match in re.finditer(r"'LD_LIBRARY_PATH'\s*:|\w\((?=\s*'LD_LIBRARY_PATH')", text):
+            yield f"{path}:{line_of(text, match.start())}: LD_LIBRARY_PATH in a test's env; set it with the program env"
+
+
 def machine_paths(tree, seen):
     """Paths of one machine; in generic places (documents, sources) they are always a slip."""
     homes = ["wo" + "rk", "ro" + "ot", "ho" + "me/[A-Za-z0-9_]+"]
@@ -468,6 +478,7 @@ def main():
         ("the environment is not read in a set-uid process", environment, ()),
         ("sources carry their licence", licence_lines, ()),
         ("no tabs, no trailing spaces", clean_text, ()),
+        ("no test takes LD_LIBRARY_PATH from meson's env", search_paths, ()),
         ("no paths of one machine", machine_paths, ()),
         (f"bp_ functions have under {NAME_LENGTH} characters", names_short, ()),
         ("bp_op_ is for operator calls", op_prefix, ()),
