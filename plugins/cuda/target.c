@@ -39,6 +39,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no NVIDIA driver",
     .no_device = "no NVIDIA device",
+    .nodes = "/dev/nvidia[0-9c]*",
     .lost = CUDA_LOST,
     .driver = "CUDA",
     .ptx = CUDA_PTX,

@@ -17,6 +17,7 @@
 #include <kit/call.h>
 #include <kit/context.h>
 #include <kit/library.h>
+#include <kit/nodes.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -101,6 +102,8 @@ struct gpu_target {
     const char *const *libraries;    /* file names of the driver's library, tried in order; ends
                                         with NULL */
     const char *no_driver, *no_device; /* the reasons in messages when the plugin is absent */
+    const char *nodes;               /* the device nodes that a process must be able to use, for
+                                        kit_nodes_advice */
     const char *lost;                /* advice for a lost device, as the end of a message; NULL: the
                                         device only has to be opened again */
     const char *driver;              /* "CUDA", the driver's name in device properties and

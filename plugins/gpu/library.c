@@ -73,10 +73,6 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     return BP_OK;
 }
 
-enum {
-    ADVICE_SIZE = 320
-};
-
 static const struct kit_error known[] = {
 #define ERROR(code, cuda, hip, status, text) {code, status, text},
 #include "errors.def"
@@ -120,15 +116,16 @@ static const char *help_with_ptx(int code)
 }
 
 /* Writes advice, or an empty string. */
-static void put_advice(char out[ADVICE_SIZE], const struct gpu *gpu, const struct kit_error *error)
+static void put_advice(char out[KIT_ADVICE_SIZE], const struct gpu *gpu,
+                       const struct kit_error *error)
 {
     const char *help = help_with_ptx(error->code);
 
     *out = 0;
     if (error->status == BP_ERR_DEVICE_LOST && gpu_target.lost)
-        snprintf(out, ADVICE_SIZE, "%s", gpu_target.lost);
+        snprintf(out, KIT_ADVICE_SIZE, "%s", gpu_target.lost);
     if (help && gpu_target.ptx)
-        snprintf(out, ADVICE_SIZE,
+        snprintf(out, KIT_ADVICE_SIZE,
                  "the driver is %s %d.%d, the PTX is %s: %s, or build with -Dgpu_" GPU_NAME
                  "=NN for this device",
                  gpu_target.driver, gpu->version / gpu_target.major,
@@ -155,7 +152,7 @@ enum bp_status gpu_check_named(const struct gpu *gpu, const struct gpu_device *d
                                enum gpu_call call, const char *function, int code)
 {
     struct kit_call made;
-    char advice[ADVICE_SIZE];
+    char advice[KIT_ADVICE_SIZE];
     struct kit_error error;
 
     if (__builtin_expect(code == GPU_SUCCESS && !kit_is_traced(), 1)) return BP_OK;
@@ -165,7 +162,8 @@ enum bp_status gpu_check_named(const struct gpu *gpu, const struct gpu_device *d
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
     if (error.status == BP_ERR_ABSENT) made.about = gpu_target.no_device;
-    put_advice(advice, gpu, &error);
+    if (device) put_advice(advice, gpu, &error);
+    else kit_nodes_advice(GPU_NAME, gpu_target.nodes, advice);
     return kit_call_fail(&made, error.status, error.text, advice);
 }
 

@@ -89,7 +89,7 @@ static enum bp_status take_device(struct gpu *gpu, int i, char reason[REASON])
 static enum bp_status plugin_start(struct gpu *gpu)
 {
     struct gpu_calls *call = &gpu->call;
-    char reason[REASON] = "";
+    char reason[REASON] = "", advice[KIT_ADVICE_SIZE];
     int n = 0;
 
     kit_trace_begin(GPU_NAME);
@@ -99,7 +99,8 @@ static enum bp_status plugin_start(struct gpu *gpu)
     TRY(gpu_check(gpu, NULL, GPU_CALL_driver_version, call->driver_version(&gpu->version)));
     TRY(gpu_check(gpu, NULL, GPU_CALL_device_count, call->device_count(&n)));
     if (n < 1)
-        return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s", gpu_target.no_device);
+        return bp_fail(gpu->host, BP_ERR_ABSENT, GPU_NAME ": %s%s%s", gpu_target.no_device,
+                       kit_nodes_advice(GPU_NAME, gpu_target.nodes, advice) ? "; " : "", advice);
     TRY(make_devices(gpu, n));
     for (int i = 0; i < n; i++) TRY(take_device(gpu, i, reason));
     if (!gpu->n_device)

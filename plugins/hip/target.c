@@ -50,6 +50,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no AMD driver",
     .no_device = "no AMD device",
+    .nodes = "/dev/kfd",
     .lost = HIP_LOST,
     .driver = "HIP",
     .major = 10000000,

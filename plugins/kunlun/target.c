@@ -17,6 +17,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no runtime of XRE 5",
     .no_device = "no Kunlun device",
+    .nodes = "/dev/xpu[0-9c]*",
     .lost = "start the process again",
     .driver = "XRE",
     .major = 1000,

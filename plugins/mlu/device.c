@@ -34,10 +34,13 @@ enum bp_status mlu_devices_init(struct mlu *self)
 {
     size_t size;
     unsigned n = 0;
+    char advice[KIT_ADVICE_SIZE];
     pthread_mutexattr_t attr;
 
     TRY(mlu_check(self, NULL, "cnrtGetDeviceCount", self->call->cnrtGetDeviceCount(&n)));
-    if (!n) return bp_fail(self->host, BP_ERR_ABSENT, "mlu: the runtime finds no device");
+    if (!n)
+        return bp_fail(self->host, BP_ERR_ABSENT, "mlu: the runtime finds no device%s%s",
+                       kit_nodes_advice("mlu", MLU_NODES, advice) ? "; " : "", advice);
     size = n * sizeof *self->device;
     self->device = self->host->allocate(self->host->ctx, size, _Alignof(struct mlu_device));
     if (!self->device)

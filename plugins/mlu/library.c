@@ -99,14 +99,16 @@ static enum bp_status library_fail(const struct mlu *self, const struct mlu_devi
                                    const char *function, int code, bool is_wait)
 {
     struct kit_call call = library_made(self, device, function, code);
+    char advice[KIT_ADVICE_SIZE] = "";
     struct kit_error error;
 
     if (code == MLU_SUCCESS) return BP_OK;
     error = kit_error_find(&errors, self, code);
+    if (!device) kit_nodes_advice("mlu", MLU_NODES, advice);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == MLU_UNKNOWN && is_wait) error.status = BP_ERR_DEVICE_LOST;
     return kit_call_fail(&call, error.status, error.text,
-                         error.status == BP_ERR_DEVICE_LOST ? "start the process again" : NULL);
+                         error.status == BP_ERR_DEVICE_LOST ? "start the process again" : advice);
 }
 
 enum bp_status mlu_check(const struct mlu *self, const struct mlu_device *device,

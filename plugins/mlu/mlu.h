@@ -18,10 +18,14 @@
 #include <kit/context.h>
 #include <kit/guard.h>
 #include <kit/library.h>
+#include <kit/nodes.h>
 #include <kit/stream.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+
+/* The device nodes of MLUs. */
+#define MLU_NODES "/dev/cambricon_[cd]*"
 
 struct mlu_calls {
 #define CALL(result, name, parameters) result(*name) parameters;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* library.c: opens CANN's libraries, finds the functions of operators, and translates codes. */
 #include "call_chain.h"
-#include "nodes.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -168,7 +167,7 @@ enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const
 {
     struct kit_call call;
     struct kit_error error;
-    char text[600], advice[600];
+    char text[600], advice[KIT_ADVICE_SIZE];
 
     if (__builtin_expect(!code && !kit_is_traced(), 1)) return BP_OK;
     call = (struct kit_call){npu->host, "npu", device ? (int64_t)device->index : -1,
@@ -180,7 +179,7 @@ enum bp_status npu_check(const struct npu *npu, struct npu_device *device, const
     if (error.status == BP_ERR_DEVICE_LOST && device) atomic_store(&device->lost, true);
     library_text(npu, error.text, text, sizeof text);
     return kit_call_fail(&call, error.status, text,
-                         npu_nodes_advice("/dev", advice, sizeof advice) ? advice : NULL);
+                         kit_nodes_advice("npu", NPU_NODES, advice) ? advice : NULL);
 }
 
 enum bp_status npu_check_phase_one(const struct npu *npu, uint32_t device, const char *row,

@@ -14,9 +14,13 @@
 #include <kit/context.h>
 #include <kit/guard.h>
 #include <kit/library.h>
+#include <kit/nodes.h>
 #include <kit/staging.h>
 #include <kit/stream.h>
 #include <stdatomic.h>
+
+/* The device nodes of Ascend devices. */
+#define NPU_NODES "/dev/davinci*"
 
 struct npu_calls {
 #define CALL(result, name, parameters) result(*name) parameters;

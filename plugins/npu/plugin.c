@@ -3,7 +3,6 @@
  * destroys instances. Start here; then npu.h and call.h. */
 #include "npu.h"
 #include "engine.h"
-#include "nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static void npu_destroy(void *p)
 /* Initialises CANN once for the process: the app, or another instance, may have done so. */
 static enum bp_status plugin_start(struct npu *npu)
 {
-    char advice[600] = "";
+    char advice[KIT_ADVICE_SIZE];
     uint32_t n = 0;
     int code;
 
@@ -63,7 +62,7 @@ static enum bp_status plugin_start(struct npu *npu)
     TRY(npu_check(npu, NULL, "aclrtGetDeviceCount", npu->call->aclrtGetDeviceCount(&n)));
     if (!n)
         return bp_fail(npu->host, BP_ERR_ABSENT, "npu: no Ascend device%s%s",
-                       npu_nodes_advice("/dev", advice, sizeof advice) ? ": " : "", advice);
+                       kit_nodes_advice("npu", NPU_NODES, advice) ? ": " : "", advice);
     if (npu->call->aclrtGetVersion)
         TRY(npu_check(
             npu, NULL, "aclrtGetVersion",

@@ -60,6 +60,7 @@ const struct gpu_target gpu_target = {
     .libraries = libraries,
     .no_driver = "no simulator",
     .no_device = "no simulated device",
+    .nodes = "",
     .lost = SIM_LOST,
     .driver = "simulator",
     .ptx = SIM_PTX,

@@ -150,6 +150,15 @@ def without_permission_or_in_use_the_reason_is_reported(folder):
 
 
 @test
+def without_permission_the_node_is_named(folder):
+    """No user, not even the administrator, may write this file. The runtime then finds no device, or returns a code."""
+    node = "/proc/sys/kernel/ostype"
+    for fails in ({"BP_STANDIN_DEVICES": "0"}, {"BP_STANDIN_FAIL": "cnrtGetDeviceCount:1:100004"}, {"BP_STANDIN_FAIL": "cnrtGetDeviceCount:1:100051"}):
+        _, text = reason(environment(folder, BP_MLU_NODES=node, **fails))
+        assert f"this user may not use {node}: add the user to the group of the node" in text, (fails, text)
+
+
+@test
 def no_memory_is_reported_with_the_numbers(folder):
     env = environment(folder, BP_STANDIN_MEMORY=str(64 << 20), BP_LOG="debug")
     rows = steps(env, "allocate", "abs", "check")

@@ -128,6 +128,15 @@ def no_device_is_absent(folder):
     assert "207004: no device" in " ".join(run(env, setting.bp, "doctor", "npu")[1].split())
 
 
+def without_permission_the_node_is_named(folder):
+    """No user, not even the administrator, may write this file. CANN then finds no device, or returns a code."""
+    node = "/proc/sys/kernel/ostype"
+    for fails in ({"BP_STANDIN_DEVICES": "0"}, {"BP_STANDIN_FAIL": "aclrtGetDeviceCount:1:507899"}, {"BP_STANDIN_FAIL": "aclInit:1:507899"}):
+        env = setting.environment(folder, BP_NPU_NODES=node, **fails)
+        _, text = run(env, setting.bp, "info", "npu")
+        assert f"this user may not use {node}: add the user to the group of the node" in " ".join(text.split()), (fails, text)
+
+
 def a_device_in_use_can_be_opened_later(folder):
     env = setting.environment(folder, BP_STANDIN_FAIL="aclrtSetDevice:1:507033,aclrtSetDevice:2:507033")
     code, text = run(env, setting.steps, "npu:0", "add", "read")
