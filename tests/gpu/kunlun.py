@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the kunlun plugin on the stand-in for XRE's libraries, on one that lacks functions, and on machines without them.
 
-    kunlun.py BP STANDIN FEW SIMULATOR BASE [none|address,undefined|thread]
+    kunlun.py BP STANDIN FEW SIMULATOR BASE PLUGIN TWO [none|address,undefined|thread]
         STANDIN, FEW: the folders of the stand-in for the libraries, and of the one that lacks functions
         SIMULATOR, BASE: the folders of the simulator and of the stand-ins' base, which both need
+        PLUGIN, TWO: the plugin, and the second one that kunlun_two.c makes of it
         the last: the sanitizer of the build
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import in_folders  # noqa: E402
 
-BP, STANDIN, FEW, SIMULATOR, BASE, SANITIZER = [*sys.argv[1:], "none"][:6]
+BP, STANDIN, FEW, SIMULATOR, BASE, PLUGIN, TWO, SANITIZER = [*sys.argv[1:], "none"][:8]
 # Which cases run. The host code is plugins/gpu, which runs as the simulator's too: with sanitizers, which take several times as
 # long, fewer dtypes and small shapes of the library's rows do; for races the calls of the runtime, and one dtype. Allocations
 # of all devices are the core's, whose tests ThreadSanitizer sees.
@@ -71,6 +73,17 @@ def a_runtime_of_nvidia_is_not_taken(folder):
 
 
 @test
+def without_permission_the_node_is_named(folder):
+    """No user, not even the administrator, may write this file. XRE then finds no device, or returns a code."""
+    node = "/proc/sys/kernel/ostype"
+    for fails in ({"BP_SIM_DEVICES": "0"}, {"BP_STANDIN_FAIL": "cudaGetDeviceCount:1:100"}, {"BP_STANDIN_FAIL": "cudaGetDeviceCount:1:999"}):
+        code, text = bp(environment(folder, STANDIN, BP_KUNLUN_NODES=node, **fails), "info", "kunlun")
+        assert code == 3 and f"this user may not use {node}: add the user to the group of the node" in text, (fails, code, text)
+    code, text = bp(environment(folder, STANDIN, BP_SIM_DEVICES="0"), "info", "kunlun")
+    assert code == 3 and "no Kunlun device" in text and "may not use" not in text, (code, text)
+
+
+@test
 def half_an_installation_is_named(folder):
     """A runtime without a function that the plugin needs."""
     for name in ("libcudart.so", "libxpurt.so"):
@@ -92,6 +105,20 @@ def a_runtime_with_few_functions_passes_conformance(folder):
     """Without batches, fills, captures, copies between devices and managed memory."""
     conform(environment(folder, FEW), folder, "--quick", "--suite", "runtime,memory,kernel", "--filter", "runtime/*",
             *MEMORY, *ROWS, "--filter", "!*empty-sum*")
+
+
+@test
+def two_plugins_of_the_kind_share_the_devices(folder):
+    second = os.path.join(folder, "second")
+    os.makedirs(os.path.join(second, "copy"))
+    shutil.copy(TWO, second)
+    shutil.copy(PLUGIN, os.path.join(second, "copy"))
+    code, text = bp(environment(folder), "manifest", os.path.join(second, "bp_kunlun_two.so"), "-o", os.path.join(second, "bp_kunlun_two.json"))
+    assert code == 0, text
+    env = environment(folder, STANDIN, BP_PLUGIN_PATH=second)
+    code, text = bp(env, "list", "--probe")
+    assert code == 0 and len(re.findall(r"^kunlun\w* +kunlun .* ready +2", text, re.M)) == 2, text
+    conform(env, folder, "--quick", "--suite", "runtime")
 
 
 @test

@@ -25,7 +25,7 @@ RUN = ["product", "products", "record", "query", "wait", "other", "add", "large"
 RUNS = {STANDIN: RUN, FEW: [word for word in RUN if word != "managed"]}
 AFTER = ["reopen", "add", "read", "product", "products"]
 # Codes of CUDA's runtime, and of cuBLAS.
-PARAMETER, MEMORY, ILLEGAL_ADDRESS, INTERNAL, BLAS_MEMORY, BLAS_FAILED = 1, 2, 700, 999, 3, 13
+PARAMETER, MEMORY, UNAVAILABLE, ILLEGAL_ADDRESS, INTERNAL, BLAS_MEMORY, BLAS_FAILED = 1, 2, 46, 700, 999, 3, 13
 # Calls whose failure cannot be returned, because they end something: a warning in the log, or nothing.
 ENDS = re.compile(r"cudaFree|cuda\w+Destroy|cublasDestroy")
 # Calls whose failure changes nothing: the plugin does without the number or the function.
@@ -94,6 +94,13 @@ def is_late_once(libraries, name, at):
     return test
 
 
+def is_in_use(folder):
+    """Another process has the device: opening it fails, and works when the other process has ended."""
+    found, text = steps(folder, STANDIN, "reopen", "add", "read", BP_STANDIN_FAIL=f"cudaSetDevice:1:{UNAVAILABLE}")
+    assert f"answers {UNAVAILABLE}: the device is in use by others" in text, text
+    assert found[0][1] == "BP_ERR_DEVICE" and found[-2:] == [("add", "BP_OK"), ("read", "BP_OK")], text
+
+
 def work_fails(at):
     """Work fails on the device: it is lost, which is reported, and works when it is opened again."""
     def test(folder):
@@ -122,5 +129,6 @@ def add_tests():
 
 
 if __name__ == "__main__":
+    tests.append(is_in_use)
     add_tests()
     sys.exit(in_folders.run_tests(tests))
