@@ -75,6 +75,17 @@ enum bp_status npu_frac_build(struct kit_build *b)
     return part_end(b, part_sub(b, x, part_one(b, "Trunc", x)));
 }
 
+/* Whether these two functions take bf16 is not known: they get f32. */
+enum bp_status npu_lgamma_bf16_build(struct kit_build *b)
+{
+    return part_end(b, part_one(b, "Lgamma", part_in(b, 0)));
+}
+
+enum bp_status npu_digamma_bf16_build(struct kit_build *b)
+{
+    return part_end(b, part_one(b, "Digamma", part_in(b, 0)));
+}
+
 enum bp_status npu_exp2_build(struct kit_build *b)
 {
     struct kit_arg x = part_in(b, 0);
