@@ -49,23 +49,42 @@ struct random_state {
     struct kit_arg even, even_row[2], odd, factors, keys;
 };
 
-static struct random_state random_begin(struct kit_build *b, int64_t n)
+/* The counters of n blocks; and again, if the number in their upper half, the same for n blocks, is
+ * once 0 and once 1. */
+static struct kit_arg random_counters(struct kit_build *b, int64_t n, int64_t numbers)
 {
-    static const int64_t factors[2] = {0xCD9E8D57, 0xD2511F53};
-    const int64_t shape[2] = {2, n}, column[2] = {2, 1}, line[1] = {n};
-    struct random_state s = {.n = n};
-    struct kit_arg counter = kit_temporary(b, BP_I64, 1, line), zero = KIT_SCALAR_IS(0);
+    const int64_t all[1] = {numbers * n}, line[1] = {n};
+    struct kit_arg counter = kit_temporary(b, BP_I64, 1, all), first = counter;
     struct kit_arg start = KIT_SCALAR_IS(0), end = KIT_SCALAR_IS(0);
 
     start.i = (int64_t)b->offset;
     end.i = (int64_t)(b->offset + (uint64_t)n);
-    KIT_STEP(b, "Arange", start, end, KIT_SCALAR_IS(1), counter);
+    if (numbers > 1) first = kit_temporary(b, BP_I64, 1, line);
+    KIT_STEP(b, "Arange", start, end, KIT_SCALAR_IS(1), first);
+    for (int64_t i = 0; numbers > 1 && i < numbers; i++)
+        KIT_STEP(b, "InplaceCopy",
+                 kit_as(kit_alias(b, counter, BP_I64, 1, line, NULL, 8 * n * i), KIT_UPDATES),
+                 first);
+    return counter;
+}
+
+static struct random_state random_begin(struct kit_build *b, int64_t blocks, int64_t numbers)
+{
+    static const int64_t factors[2] = {0xCD9E8D57, 0xD2511F53};
+    const int64_t n = numbers * blocks, shape[2] = {2, n}, column[2] = {2, 1}, line[1] = {n};
+    struct random_state s = {.n = n};
+    struct kit_arg counter = random_counters(b, blocks, numbers), zero = KIT_SCALAR_IS(0);
+
     s.even = kit_temporary(b, BP_I64, 2, shape);
     s.odd = kit_temporary(b, BP_I32, 2, shape);
     KIT_STEP(b, "InplaceFillScalar", kit_as(s.even, KIT_UPDATES), zero);
     KIT_STEP(b, "InplaceFillScalar", kit_as(s.odd, KIT_UPDATES), zero);
     for (int i = 0; i < 2; i++)
         s.even_row[i] = kit_as(random_halves(b, s.even, 1, line, i ? 2 * n : 0), KIT_UPDATES);
+    if (numbers > 1)
+        KIT_STEP(b, "InplaceFillScalar",
+                 kit_as(kit_alias(b, s.even, BP_I64, 1, &blocks, NULL, 8 * blocks), KIT_UPDATES),
+                 KIT_SCALAR_IS(1));
     KIT_STEP(b, "InplaceCopy", s.even_row[1], random_halves(b, counter, 1, line, 0));
     KIT_STEP(b, "InplaceCopy", kit_as(kit_alias(b, s.odd, BP_I32, 1, line, NULL, 0), KIT_UPDATES),
              random_halves(b, counter, 1, line, 1));
@@ -87,11 +106,13 @@ static void random_round(struct kit_build *b, struct random_state *s, int round)
     s->odd = random_halves(b, products, 2, shape, 0);
 }
 
-/* The upper 24 bits of the word of each element of the output, as i64; at least `count` of them. */
-static struct kit_arg random_parts(struct kit_build *b, int64_t count)
+/* The words of the elements of the output, as i64 of one axis: the first words of all, then the
+ * further ones. */
+static void random_words(struct kit_build *b, int64_t count, int numbers, struct kit_arg out[])
 {
-    const int64_t n = (count + 3) / 4, shape[2] = {n, 4}, line[1] = {n}, step[1] = {4};
-    struct random_state s = random_begin(b, n);
+    const int64_t blocks = (count + 3) / 4, n = numbers * blocks, shape[2] = {n, 4}, line[1] = {n},
+                  step[1] = {4};
+    struct random_state s = random_begin(b, blocks, numbers);
     struct kit_arg words = kit_temporary(b, BP_I64, 2, shape), from, to;
     int64_t stride[1] = {8};
 
@@ -107,14 +128,16 @@ static struct kit_arg random_parts(struct kit_build *b, int64_t count)
         to = kit_alias(b, words, BP_I32, 1, line, stride, 16 * i + 8);
         KIT_STEP(b, "InplaceCopy", kit_as(to, KIT_UPDATES), from);
     }
-    return part_two(b, "FloorDivide", words, part_number(b, BP_I64, KIT_VALUE(KIT_SCALAR_IS(256))));
+    for (int i = 0; i < numbers; i++)
+        out[i] = kit_alias(b, words, BP_I64, 1, &count, NULL, 32 * blocks * i);
 }
 
 struct kit_arg npu_random_numbers(struct kit_build *b, int64_t count, uint32_t dtype)
 {
-    struct kit_arg parts = random_parts(b, count);
+    struct kit_arg word, parts = part_number(b, BP_I64, KIT_VALUE(KIT_SCALAR_IS(256)));
 
-    return part_cast(b, kit_alias(b, parts, BP_I64, 1, &count, NULL, 0), dtype);
+    random_words(b, count, 1, &word);
+    return part_cast(b, part_two(b, "FloorDivide", word, parts), dtype);
 }
 
 static uint32_t random_wide(uint32_t dtype)
@@ -243,4 +266,58 @@ enum bp_status npu_dropout_build(struct kit_build *b)
     y = part_times(b, kit_reshaped(b, part_in(b, 0), 1, &x->count), factor);
     y = part_where_else(b, kept, y, KIT_VALUE(KIT_NUMBER_IS(0)));
     return random_end(b, y);
+}
+
+/* The lower or the upper 32 bits of numbers, as numbers of their own. */
+static struct kit_arg random_half(struct kit_build *b, struct kit_arg x, int64_t count, bool upper)
+{
+    struct kit_arg half = kit_temporary(b, BP_I64, 1, &count), low;
+
+    KIT_STEP(b, "InplaceFillScalar", kit_as(half, KIT_UPDATES), KIT_SCALAR_IS(0));
+    low = random_halves(b, half, 1, &count, 0);
+    KIT_STEP(b, "InplaceCopy", kit_as(low, KIT_UPDATES), random_halves(b, x, 1, &count, upper));
+    return half;
+}
+
+static struct kit_arg random_whole(struct kit_build *b, uint64_t value)
+{
+    struct kit_arg number = KIT_SCALAR_IS(0);
+
+    memcpy(&number.i, &value, sizeof value);
+    return part_number(b, BP_I64, number);
+}
+
+/* The upper 64 bits of the product of `range` and numbers of 64 bits, by products of 32 bits, whose
+ * bits are those of unsigned numbers. low: the lower 32 bits of the numbers; none: they are 0. */
+static struct kit_arg random_scaled(struct kit_build *b, struct kit_arg high, struct kit_arg low,
+                                    uint64_t range, int64_t count)
+{
+    struct kit_arg below, above, middle, other;
+
+    if (low.from == KIT_FROM_NONE) /* at most 2^32 */
+        return random_half(b, part_two(b, "Mul", high, random_whole(b, range)), count, true);
+    below = random_whole(b, (uint32_t)range), above = random_whole(b, range >> 32);
+    middle = part_two(b, "Mul", high, below);
+    middle = part_add(b, middle, random_half(b, part_two(b, "Mul", low, below), count, true));
+    other = part_add(b, part_two(b, "Mul", low, above), random_half(b, middle, count, false));
+    high = part_add(b, part_two(b, "Mul", high, above), random_half(b, middle, count, true));
+    return part_add(b, high, random_half(b, other, count, true));
+}
+
+/* low + (word range >> 32); of ranges above 2^32, low + (two words range >> 64). The steps do not
+ * depend on the range, because launches may have another one than the plan: those of i64 always
+ * have two words, of which the second becomes 0 for the smaller ranges. */
+enum bp_status npu_randint_build(struct kit_build *b)
+{
+    const struct bp_randint_attrs *a = b->attrs;
+    const struct bp_view *y = b->out[0];
+    const uint64_t range = (uint64_t)a->high - (uint64_t)a->low;
+    const bool is_wide = y->dtype == BP_I64;
+    struct kit_arg word[2] = {KIT_NONE, KIT_NONE}, z;
+
+    if (!y->count) return b->status;
+    random_words(b, y->count, is_wide ? 2 : 1, word);
+    if (is_wide) word[1] = part_two(b, "Mul", word[1], random_whole(b, range > (uint64_t)1 << 32));
+    z = random_scaled(b, word[0], word[1], range, y->count);
+    return random_end(b, part_add(b, z, random_whole(b, (uint64_t)a->low)));
 }
