@@ -93,17 +93,43 @@ enum bp_status npu_copysign_build(struct kit_build *b)
     return part_pack(b);
 }
 
-/* In f64, where no square of f32 is out of range. An infinite side is longer than any other. */
+/* `far` where the largest side is above 2^500, `near` where it is below 2^-500, else 1. */
+static struct kit_arg binary_hypot_scale(struct kit_build *b, struct kit_arg most, double far,
+                                         double near)
+{
+    const struct kit_arg one = KIT_NUMBER_IS(1), above = KIT_NUMBER_IS(0x1p500);
+    struct kit_arg z = KIT_NUMBER_IS(near), number = KIT_NUMBER_IS(far);
+
+    z = part_where_else(b, part_compare(b, "LtTensor", most, KIT_VALUE(KIT_NUMBER_IS(0x1p-500))),
+                        part_number(b, BP_F64, z), one);
+    return part_where_number(b, part_compare(b, "GtTensor", most, above), number, z);
+}
+
+/* The squares of f32 and half types are in the range of f64; the sides of f64 are scaled by powers
+ * of two. An infinite side is longer than any other. */
+struct kit_arg npu_hypot(struct kit_build *b, struct kit_arg x, struct kit_arg y, bool is_wide)
+{
+    const struct kit_arg end = KIT_NUMBER_IS(INFINITY);
+    struct kit_arg reached, most = KIT_NONE, scale, z;
+
+    x = part_one(b, "Abs", x), y = part_one(b, "Abs", y);
+    reached = part_test(b, "LogicalOr", part_compare(b, "EqTensor", x, end),
+                        part_compare(b, "EqTensor", y, end));
+    if (is_wide) {
+        most = part_two(b, "Maximum", x, y);
+        scale = binary_hypot_scale(b, most, 0x1p-600, 0x1p600);
+        x = part_two(b, "Mul", x, scale), y = part_two(b, "Mul", y, scale);
+    }
+    z = part_one(b, "Sqrt", part_add(b, part_two(b, "Mul", x, x), part_two(b, "Mul", y, y)));
+    if (is_wide) z = part_two(b, "Mul", z, binary_hypot_scale(b, most, 0x1p600, 0x1p-600));
+    return part_where_number(b, reached, end, z);
+}
+
 enum bp_status npu_hypot_build(struct kit_build *b)
 {
-    struct kit_arg end = KIT_NUMBER_IS(INFINITY), z, reached;
-    struct kit_arg x = part_one(b, "Abs", part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64));
-    struct kit_arg y = part_one(b, "Abs", part_cast(b, KIT_VALUE(KIT_IN(1)), BP_F64));
-
-    reached = part_two(b, "LogicalOr", part_compare(b, "EqTensor", x, end),
-                       part_compare(b, "EqTensor", y, end));
-    z = part_one(b, "Sqrt", part_add(b, part_two(b, "Mul", x, x), part_two(b, "Mul", y, y)));
-    return part_end(b, part_where_number(b, reached, end, z));
+    return part_end(b, npu_hypot(b, part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64),
+                                 part_cast(b, KIT_VALUE(KIT_IN(1)), BP_F64),
+                                 b->in[0]->dtype == BP_F64));
 }
 
 /* An infinity is close to itself only; the attributes may make NaN close to NaN. */

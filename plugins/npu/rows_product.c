@@ -37,9 +37,8 @@ static struct kit_arg product_result(struct kit_build *b, struct kit_arg out, bo
     return kit_reshaped(b, out, n, shape);
 }
 
-/* The matrices of x for each matrix of the result, in one axis. */
-static struct kit_arg product_batches(struct kit_build *b, struct kit_arg x,
-                                      const struct bp_view *result)
+struct kit_arg npu_product_batches(struct kit_build *b, struct kit_arg x,
+                                   const struct bp_view *result)
 {
     const struct bp_view *type = npu_type(b, x);
     int64_t shape[KIT_AXES_MAX], flat[3] = {1, 0, 0};
@@ -73,13 +72,13 @@ static void product_step(struct kit_build *b, struct kit_arg left, struct kit_ar
     }
     for (uint32_t i = 0; i + 2 < result->rank; i++) flat[0] *= result->shape[i];
     for (uint32_t i = 1; i <= 2; i++) flat[3 - i] = result->shape[result->rank - i];
-    left_flat = product_batches(b, left, result);
-    right_flat = product_batches(b, right, result);
+    left_flat = npu_product_batches(b, left, result);
+    right_flat = npu_product_batches(b, right, result);
     KIT_STEP(b, "BatchMatMul", left_flat, right_flat, kit_reshaped(b, out, 3, flat), NPU_CUBE);
 }
 
-static void product_build(struct kit_build *b, struct kit_arg x, struct kit_arg y, bool transpose_x,
-                          bool transpose_y, struct kit_arg out)
+void npu_product(struct kit_build *b, struct kit_arg x, struct kit_arg y, bool transpose_x,
+                 bool transpose_y, struct kit_arg out)
 {
     bool row = npu_type(b, x)->rank == 1, column = npu_type(b, y)->rank == 1;
     struct kit_arg left, right, result;
@@ -95,7 +94,7 @@ enum bp_status npu_build_matmul(struct kit_build *b)
 {
     const struct bp_matmul_attrs *a = b->attrs;
 
-    product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, NPU_OUT(0));
+    npu_product(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, NPU_OUT(0));
     return b->status;
 }
 
@@ -149,10 +148,10 @@ enum bp_status npu_build_fused_matmul(struct kit_build *b)
 
     if (npu_is_empty(b, out)) return b->status;
     t = last ? out : npu_like(b, out, dtype);
-    if (!has_bias) product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, t);
+    if (!has_bias) npu_product(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, t);
     else if (!product_with_bias(b, a, t)) {
         sum = npu_like(b, out, dtype);
-        product_build(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, sum);
+        npu_product(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, sum);
         KIT_STEP(b, "Add", sum, NPU_IN(2), KIT_SCALAR_IS(1), t);
     }
     if (adds) {
@@ -296,32 +295,31 @@ static struct kit_arg product_bits(struct kit_build *b, struct kit_arg x)
     return dtype == v->dtype ? x : kit_alias(b, x, dtype, v->rank, v->shape, v->stride, 0);
 }
 
-/* For dtypes that the vendor's products do not have: the terms, and their sums. */
-enum bp_status npu_build_matmul_terms(struct kit_build *b)
+void npu_product_terms(struct kit_build *b, struct kit_arg left, struct kit_arg right,
+                       bool transpose_left, bool transpose_right, struct kit_arg out)
 {
-    const struct bp_matmul_attrs *a = b->attrs;
-    struct kit_arg left = NPU_IN(0), right = NPU_IN(1), out = NPU_OUT(0), terms;
     bool row = npu_type(b, left)->rank == 1, column = npu_type(b, right)->rank == 1;
+    struct kit_arg terms;
     const struct bp_view *x, *y, *result;
     int64_t of_left[KIT_AXES_MAX], of_right[KIT_AXES_MAX], last[1], flat[3] = {1, 0, 0};
 
-    if (b->status || npu_is_empty(b, out)) return b->status;
-    left = product_side(b, product_bits(b, left), a->transpose_a, true);
-    right = npu_swapped(b, product_side(b, product_bits(b, right), a->transpose_b, false));
+    if (b->status || npu_is_empty(b, out)) return;
+    left = product_side(b, product_bits(b, left), transpose_left, true);
+    right = npu_swapped(b, product_side(b, product_bits(b, right), transpose_right, false));
     out = product_result(b, product_bits(b, out), row, column);
     result = npu_type(b, out);
     if (result->rank == KIT_AXES_MAX) { /* no room for the axis of terms */
         for (uint32_t i = 0; i + 2 < result->rank; i++) flat[0] *= result->shape[i];
         flat[1] = result->shape[result->rank - 2], flat[2] = result->shape[result->rank - 1];
-        left = product_batches(b, left, result);
-        right = product_batches(b, right, result);
+        left = npu_product_batches(b, left, result);
+        right = npu_product_batches(b, right, result);
         out = kit_reshaped(b, out, 3, flat);
     }
     x = npu_type(b, left), y = npu_type(b, right), result = npu_type(b, out);
-    if (b->status) return b->status;
+    if (b->status) return;
     if (!x->count) {
         KIT_STEP(b, "InplaceFillScalar", kit_as(out, KIT_UPDATES), KIT_SCALAR_IS(0));
-        return b->status;
+        return;
     }
     memcpy(of_left, x->shape, x->rank * sizeof *of_left);
     memcpy(of_right, y->shape, y->rank * sizeof *of_right);
@@ -331,6 +329,14 @@ enum bp_status npu_build_matmul_terms(struct kit_build *b)
     last[0] = result->rank;
     terms = npu_mul(b, kit_reshaped(b, left, x->rank + 1, of_left),
                     kit_reshaped(b, right, y->rank + 1, of_right));
-    return KIT_STEP(b, "ReduceSum", terms, kit_array(b, last, 1), KIT_INT_IS(0),
-                    KIT_DTYPE_IS(result->dtype), out);
+    KIT_STEP(b, "ReduceSum", terms, kit_array(b, last, 1), KIT_INT_IS(0),
+             KIT_DTYPE_IS(result->dtype), out);
+}
+
+enum bp_status npu_build_matmul_terms(struct kit_build *b)
+{
+    const struct bp_matmul_attrs *a = b->attrs;
+
+    npu_product_terms(b, NPU_IN(0), NPU_IN(1), a->transpose_a, a->transpose_b, NPU_OUT(0));
+    return b->status;
 }
