@@ -78,6 +78,8 @@ static void binary_cases_particular(struct case_builder *builder)
 {
     static const double small[] = {1.1e-6, 3e-7, -2.3e-6, 7.7e-7, 5e-6};
     static const double least[] = {1.1e-15, 3e-16, -2.3e-15, 7.7e-16, 5e-15};
+    static const double far_f32[] = {3e30, -7e30, 2e-30, 9e-30, 1e37, 3e-37};
+    static const double far_f64[] = {3e250, -7e250, 2e-250, 9e-250, 1e307, 3e-307};
     struct kernel_case *made;
 
     if (case_is(builder, "maximum")) {
@@ -100,6 +102,15 @@ static void binary_cases_particular(struct case_builder *builder)
         made->in[1].data = DATA_EXACT;
         case_end(builder, made, "whole-powers");
         binary_cases_powers(builder);
+    }
+    if (case_is(builder, "hypot") &&
+        (builder->dtype[0] == BP_F32 || builder->dtype[0] == BP_F64)) { /* squares out of range */
+        bool is_wide = builder->dtype[0] == BP_F64;
+        made = case_begin(builder, "5x6+6");
+        case_list(made, 0, 5, is_wide ? far_f64 : far_f32);
+        case_list(made, 1, 6, is_wide ? far_f64 : far_f32);
+        made->quick = true;
+        case_end(builder, made, "far");
     }
     if (case_is(builder, "floor_divide")) { /* quotients of more digits than the type has */
         made = case_begin(builder, "1031x5+5");

@@ -239,6 +239,32 @@ void cases_bernoulli(struct case_builder *builder)
     case_layouts(builder, made, "rank3", false);
 }
 
+/* Adds draws whose limit is a sum of weights: with this seed element 24 draws 16 of 256. And draws
+ * of weights whose sum is infinite: the last weight above 0. */
+static void random_cases_limits(struct case_builder *builder)
+{
+    static const double one[] = {1}, large[] = {3e38, 2.5e38, 1e38, 0},
+                        larger[] = {1.7e308, 1.1e308, 1e308, 0};
+    struct kernel_case *made = case_begin(builder, "256");
+
+    made->attrs.multinomial.n = 64;
+    made->attrs.multinomial.replacement = true;
+    case_list(made, 0, COUNT(one), one);
+    made->seed = 783;
+    made->quick = true;
+    case_end(builder, made, "limit");
+    if (builder->dtype[0] == BP_F16) return; /* it has no weights whose sums are infinite in f32 */
+    for (int again = 0; again < 2; again++) {
+        made = case_begin(builder, "2x4");
+        made->attrs.multinomial.n = 3;
+        made->attrs.multinomial.replacement = again;
+        case_list(made, 0, COUNT(large), builder->dtype[0] == BP_F64 ? larger : large);
+        made->seed = 3;
+        made->quick = true;
+        case_end(builder, made, "infinite-sum%d", again);
+    }
+}
+
 void cases_multinomial(struct case_builder *builder)
 {
     static const struct {
@@ -280,6 +306,7 @@ void cases_multinomial(struct case_builder *builder)
         made->in[0].data = DATA_POSITIVE;
         case_layouts(builder, made, again ? "rows.again" : "rows", false);
     }
+    random_cases_limits(builder);
 }
 
 void cases_poisson(struct case_builder *builder)

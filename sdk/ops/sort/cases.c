@@ -302,11 +302,19 @@ void cases_nms(struct case_builder *builder)
         double threshold;
         enum data scores;
     } some[] = {
-        {"none", "0x4+0", 0.317, DATA_PLAIN},          {"one", "1x4+1", 0.317, DATA_PLAIN},
-        {"ordered", "17x4+-", 0.317, DATA_PLAIN},      {"scores", "17x4+17", 0.317, DATA_PLAIN},
-        {"equal", "31x4+31", 0.317, DATA_ZERO},        {"few", "65x4+65", 0.0421, DATA_EXACT},
-        {"many", "65x4+65", 0.873, DATA_SHUFFLED},     {"layouts", "9x4+9", 0.317, DATA_PLAIN},
-        {"unsound", "33x4+33", 0.317, DATA_NONFINITE}, {"long", "301x4+301", 0.317, DATA_PLAIN}};
+        {"none", "0x4+0", 0.317, DATA_PLAIN},
+        {"one", "1x4+1", 0.317, DATA_PLAIN},
+        {"ordered", "17x4+-", 0.317, DATA_PLAIN},
+        {"scores", "17x4+17", 0.317, DATA_PLAIN},
+        {"equal", "31x4+31", 0.317, DATA_ZERO},
+        {"few", "65x4+65", 0.0421, DATA_EXACT},
+        {"many", "65x4+65", 0.873, DATA_SHUFFLED},
+        {"layouts", "9x4+9", 0.317, DATA_PLAIN},
+        {"unsound", "33x4+33", 0.317, DATA_NONFINITE},
+        {"long", "301x4+301", 0.317, DATA_PLAIN},
+        /* No share is above 1, that of a box in itself either. */
+        {"whole", "17x4+17", 1, DATA_PLAIN},
+    };
 
     for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(builder, some[i].shapes);
@@ -359,6 +367,7 @@ void cases_non_max_suppression(struct case_builder *builder)
         {"all", "1x33x4+1x4x33", 33, 0.873, -INFINITY, DATA_NONFINITE, 0},
         {"long", "3x301x4+3x7x301", 50, 0.317, 0.125, DATA_PLAIN, 0},
         {"longer", "1x601x4+1x2x601", 601, 0.981, -INFINITY, DATA_SPARSE, 0},
+        {"whole", "1x17x4+1x2x17", 17, 1, -INFINITY, DATA_PLAIN, 0},
     };
 
     for (size_t i = 0; i < COUNT(some); i++)
