@@ -9,6 +9,7 @@ import shutil
 import random
 
 from gpu import GPUS, IMAGES
+from npu import NPU
 from passes import PASSES
 from rules import RULES
 from stress import STRESS
@@ -20,7 +21,7 @@ KERNELS = [k for name in sorted(os.listdir(HERE)) if name.startswith("kernels") 
 
 def all_mutants():
     """(name, file, text, replacement) of each mutant."""
-    return [(rule[1], *rule[2:5]) for rule in RULES] + [mutant[:4] for mutant in KERNELS + STRESS + GPUS + IMAGES + PASSES]
+    return [(rule[1], *rule[2:5]) for rule in RULES] + [mutant[:4] for mutant in KERNELS + STRESS + GPUS + IMAGES + PASSES + NPU]
 
 
 # Files of these folders include each other by where they lie: where one is broken in a copy, all of them are copied.
