@@ -334,6 +334,15 @@ void ipu_numbers_rms_norm(const struct ipu_node *n, struct bp_ipu_node *to)
     to->real[0] = a->epsilon;
 }
 
+void ipu_numbers_lp_normalize(const struct ipu_node *n, struct bp_ipu_node *to)
+{
+    const struct bp_lp_normalize_attrs *a = n->attrs;
+
+    to->number[0] = ipu_axis(a->axis, ipu_out(n)->rank);
+    to->real[0] = a->p;
+    to->real[1] = a->epsilon;
+}
+
 /* Attributes of sum, mean, max, min and prod are alike. */
 void ipu_numbers_reduce(const struct ipu_node *n, struct bp_ipu_node *to)
 {

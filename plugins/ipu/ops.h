@@ -30,7 +30,7 @@ struct ipu_op {
 
 extern const struct ipu_op ipu_ops[];
 enum {
-    IPU_OPS = 91
+    IPU_OPS = 92
 };
 
 /* The row of an operator, or NULL. */
@@ -101,10 +101,11 @@ static inline int64_t ipu_axis(int64_t axis, uint32_t rank)
     X(gelu) \
     X(silu) \
     X(swish) \
-    X(hard_sigmoid) X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) X(gather) \
-        X(embedding) X(matmul) X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) \
-            X(conv_transpose) X(max_pool) X(avg_pool) X(global_pool) X(batch_norm) X(lrn) \
-                X(group_norm) X(pad) X(cache_write) X(momentum) X(adam) X(adamw) X(split)
+    X(hard_sigmoid) \
+    X(elu) X(softplus) X(scale) X(transpose) X(slice) X(concat) X(gather) X(embedding) X(matmul) \
+        X(softmax) X(layer_norm) X(rms_norm) X(reduce) X(conv) X(conv_transpose) X(max_pool) \
+            X(avg_pool) X(global_pool) X(batch_norm) X(lrn) X(group_norm) X(pad) X(cache_write) \
+                X(momentum) X(adam) X(adamw) X(split) X(lp_normalize)
 #define X(name) void ipu_numbers_##name(const struct ipu_node *n, struct bp_ipu_node *to);
 IPU_NUMBERS(X)
 #undef X

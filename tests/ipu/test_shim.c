@@ -85,6 +85,16 @@ static void bench_init(struct bench *b)
         b->after,        .n_tensor = TENSORS, .n_node = 2, .n_in = 3, .n_out = 1};
 }
 
+/* The first node becomes lp_normalize. */
+static void bench_normalize(struct bench *b, int32_t in, int64_t axis, double order)
+{
+    b->node[0].op = BP_IPU_OP_lp_normalize;
+    b->node[0].n_in = 1;
+    b->node[0].number[0] = axis;
+    b->node[0].real[0] = order;
+    b->sum_in[0] = in;
+}
+
 /* ---- wrong graphs ---- */
 
 enum graph_case {

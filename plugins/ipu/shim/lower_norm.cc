@@ -8,6 +8,7 @@
 #include <popops/Reduce.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 using poplar::Tensor;
 using popops::Operation;
@@ -35,7 +36,7 @@ Tensor kept(lowering &l, const Tensor &x, const std::vector<std::size_t> &axes, 
 {
     std::vector<std::size_t> shape = x.shape();
 
-    for (std::size_t axis : axes) shape[axis] = 1;
+    for (std::size_t axis : axes) shape.at(axis) = 1;
     return reduced(l, x, axes, op).reshape(shape);
 }
 
@@ -164,6 +165,45 @@ Tensor lower_rms_norm(const lowered &n)
             rsqrt_of(n.l, mean_kept(n.l, mul(n.l, x, x), axes_from(x, n.number(0))), n.real(0)));
     if (n.has(1)) x = mul(n.l, x, wide(n.l, n.in(1)));
     return narrow(n, x);
+}
+
+namespace {
+
+/* (sum |x|^p)^(1/p) along an axis, which stays; of an order that f32 does not have: the largest |x|. */
+Tensor norm_kept(lowering &l, const Tensor &x, std::size_t axis, double order)
+{
+    Tensor y;
+
+    if (order == 2)
+        return popops::map(
+            l.graph, unary::SQRT,
+            kept(l, popops::map(l.graph, unary::SQUARE, x, l.program), {axis}, Operation::ADD),
+            l.program);
+    y = popops::map(l.graph, unary::ABSOLUTE, x, l.program);
+    if (std::isinf((float)order)) return kept(l, y, {axis}, Operation::MAX);
+    if (order == 1) return kept(l, y, {axis}, Operation::ADD);
+    y = popops::map(l.graph, binary::POWER, y, number_like(l, y, order), l.program);
+    y = kept(l, y, {axis}, Operation::ADD);
+    return popops::map(l.graph, binary::POWER, y, number_like(l, y, 1 / order), l.program);
+}
+
+} // namespace
+
+/* x / max(norm, epsilon). A comparison with NaN is false, so that NaN stays. Of an epsilon of 0, or
+ * one that f32 does not have, the norm of zeros is replaced by 1. */
+Tensor lower_lp_normalize(const lowered &n)
+{
+    Tensor x = wide(n.l, n.in(0)), size, is_small;
+    double least = (float)n.real(1);
+
+    if (!(n.real(0) >= 1))
+        throw unsupported(std::string(n.node.name) + ": the order of the norm is " +
+                          std::to_string(n.real(0)) + ", expected 1 or more");
+    size = norm_kept(n.l, x, (std::size_t)n.number(0), n.real(0));
+    is_small = popops::map(n.l.graph, least > 0 ? binary::LESS_THAN : binary::EQUAL, size,
+                           number_like(n.l, size, least), n.l.program);
+    size = select(n.l, is_small, number_like(n.l, size, least > 0 ? least : 1), size);
+    return narrow(n, div(n.l, x, size));
 }
 
 namespace {

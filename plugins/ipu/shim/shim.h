@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* The number changes whenever a struct, a list or the meaning of a function changes. */
-#define BP_IPU_SHIM_VERSION 3
+#define BP_IPU_SHIM_VERSION 4
 
 enum bp_ipu_code {
     BP_IPU_OK = 0,
