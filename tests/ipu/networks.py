@@ -8,30 +8,13 @@ Poplar: outputs must be the expected ones, and at least 95 % of the nodes must b
 The networks are in the folder BP_ONNX_LIGHT, otherwise beside the repository. Without names the small ones run; "all"
 stands for each of them.
 """
-import json
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "onnx"))
 import networks as light  # noqa: E402
 
 SMALL = ("shufflenet", "squeezenet")
-SHARE = 0.95
-
-
-def share(bp, folder, name):
-    """The part of a network's nodes that is in compiled groups."""
-    done = subprocess.run([bp, "program", os.path.join(folder, f"light_{name}.onnx"), "--device", "ipu", "--json"],
-                          capture_output=True, text=True, check=False)
-    if done.returncode:
-        return done, 0
-    program = json.loads(done.stdout)
-    names = [p["name"] for p in program["passes"]]
-    nodes = program["passes"][names.index("engine") - 1]["nodes"]
-    inside = sum(g["nodes"] for g in program["groups"] if g["compiled"])
-    done.stdout = f"{inside} of {nodes} nodes are in groups\n" + json.dumps(program["left_out"], indent=1)
-    return done, inside / nodes
 
 
 def main(bp, source, *names):
@@ -44,11 +27,10 @@ def main(bp, source, *names):
     number = 0
     for name in chosen:
         run = light.expected(bp, "ipu", folder, name)
-        part, inside = share(bp, folder, name)
-        for what, good, done in (("the output is the expected one", light.is_expected(run), run),
-                                 (f"{SHARE:.0%} of the nodes are in groups", inside >= SHARE, part)):
+        for title, good, done in ((f"{name}: the output is the expected one", light.is_expected(run), run),
+                                  light.shared(bp, "ipu", folder, name)):
             number += 1
-            print(f"{'ok' if good else 'not ok'} {number} - {name}: {what}", flush=True)
+            print(f"{'ok' if good else 'not ok'} {number} - {title}", flush=True)
             if not good:
                 print("# " + f"{done.stdout}{done.stderr}exit status {done.returncode}".replace("\n", "\n# "))
 

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the decoders of tests/onnx/decoder_models.h on npu, for several tokens and one behind those in the cache of keys and values:
-each node is compared with its reference, and at least 95 % of the nodes must run by the rows of the plugin.
+each node is compared with its reference, and at least 95 % of the nodes must run by rows of the plugin.
 
     decoder.py BUILD SOURCE
 """
-import json
 import os
 import re
 import sys
 
-from standin import Setting, run, run_tests
+from standin import Setting, misuses, run, run_tests
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "onnx"))
+import share  # noqa: E402
 
 setting = Setting(sys.argv[1])
 HEADER = os.path.join(sys.argv[2], "tests/onnx/decoder_models.h")
-SHARE = 0.95
 
 
 def models():
@@ -32,17 +33,6 @@ def shapes(past, tokens):
     return [word for shape in (f"ids=2x{tokens}", *caches) for word in ("--shape", shape)]
 
 
-def share(env, path, options):
-    """The part of the nodes that rows of the plugin run, and the other launches."""
-    code, text = run(env, setting.bp, "program", path, "--device", "npu", "--json", *options)
-    assert code == 0, text
-    program = json.loads(text[text.index("{"):])
-    assert program["compiled"], program["not_compiled"]
-    own = sum(len(launch["merges"]) for launch in program["launches"] if launch["kernel"].startswith("npu_"))
-    others = [launch["node"] for launch in program["launches"] if not launch["kernel"].startswith("npu_")]
-    return own / sum(len(launch["merges"]) for launch in program["launches"]), others
-
-
 def runs(data, past, tokens):
     def test(folder):
         env = setting.environment(folder, BP_FALLBACK="deny", BP_STANDIN_DELAY="0")
@@ -51,8 +41,8 @@ def runs(data, past, tokens):
             f.write(data)
         code, text = run(env, setting.bp, "run", path, "--device", "npu:0", "--weights", "1", "--verify", *options)
         assert code == 0 and " 0 wrong, 0 without a reference" in text, text
-        own, others = share(env, path, options)
-        assert own >= SHARE, f"{own:.1%} of the nodes run by rows of npu, without {others}"
+        done, found = share.measured(setting.bp, path, "npu", *options, env=env)
+        assert found and found.is_good() and not misuses(env), f"{found} {done.stderr}{misuses(env)}"
     return test
 
 

@@ -2,7 +2,8 @@
 """Tests the light networks of the ONNX project, which are not part of this repository: their expected outputs,
 the copies that their compiled programs make on the cpu, and with random weights each node against the references.
 
-    networks.py BP DEVICE SOURCE [outputs]      outputs: the expected outputs only
+    networks.py BP DEVICE SOURCE [outputs|share]      outputs: the expected outputs only; share: these, and the part of each
+                                                      network's nodes that runs by rows of the device's plugin
 
 The networks are in the folder BP_ONNX_LIGHT, otherwise beside the repository.
 """
@@ -11,6 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
+
+import share
 
 RTOL = {"densenet121": "0.002"}
 # The references are slow by design. These networks are verified node by node in seconds.
@@ -48,6 +51,13 @@ def expected(bp, device, folder, name, *words):
                    RTOL.get(name, "0.001"), *words)
 
 
+def shared(bp, device, folder, name):
+    """The line of a test: whether enough of a network's nodes run by rows of the device's plugin."""
+    done, found = share.measured(bp, os.path.join(folder, f"light_{name}.onnx"), device.partition(":")[0])
+    done.stdout = str(found)
+    return f"{name}: {share.SHARE:.0%} of the nodes run by rows of the plugin", found is not None and found.is_good(), done
+
+
 def is_row_major(tensor):
     """Whether a tensor of a launch is an image, and its channels are not innermost."""
     if not tensor or tensor["memory"] == "constant" or len(tensor["shape"]) != 4:
@@ -75,6 +85,7 @@ def main(bp, device, source, only=""):
     for name in names:
         done = expected(bp, device, folder, name)
         lines.append((name, is_expected(done), done))
+    lines += [shared(bp, device, folder, name) for name in names if only == "share"]
     for name in names if device == "cpu" else ():
         done, made, rows = copies(bp, folder, name)
         done.stdout = f"{made} copies and {rows} convolutions of row-major images, expected {COPIES.get(name)} and 0"
