@@ -4,17 +4,11 @@
 #include "acme.h"
 #include <string.h>
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
 #define OPERATOR(name) {#name, false},
-#include "calls.def"
-};
-
-static union {
-    void *function[sizeof symbols / sizeof *symbols];
-    struct acme_calls call;
-} library;
-_Static_assert(sizeof library.call == sizeof library.function, "a symbol for each function");
+#define KIT_LIST "calls.def"
+#define KIT_TABLE library
+#define KIT_CALLS struct acme_calls
+#include <kit/table.h>
 
 enum bp_status acme_open(const struct bp_host *host, const struct acme_calls **out)
 {
@@ -22,7 +16,7 @@ enum bp_status acme_open(const struct bp_host *host, const struct acme_calls **o
     static const enum kit_place place[] = {KIT_PATH, KIT_FOLDERS, KIT_LOADER, KIT_PLACES};
     static const struct kit_wanted wanted = {"acme", "LIBRARY", names,
                                              "$ACME_HOME/lib:/opt/acme/lib", place};
-    static struct kit_library loaded = KIT_LIBRARY(symbols, library.function,
+    static struct kit_library loaded = KIT_LIBRARY(library_symbols, library.function,
                                                    ": install version 2 or newer");
     enum bp_status status = kit_library_load(&loaded, &wanted);
 
@@ -33,8 +27,8 @@ enum bp_status acme_open(const struct bp_host *host, const struct acme_calls **o
 
 void *acme_function(const struct acme *acme, const char *name)
 {
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
-        if (!strcmp(symbols[i].name, name)) return ((void *const *)acme->call)[i];
+    for (size_t i = 0; i < sizeof library_symbols / sizeof *library_symbols; i++)
+        if (!strcmp(library_symbols[i].name, name)) return ((void *const *)acme->call)[i];
     return NULL;
 }
 
