@@ -3,23 +3,14 @@
  * prepare functions of their kernel rows. */
 #include "blaslt_plan.h"
 
-enum { SYMBOLS = BLASLT_CALLS };
-
-/* The loaded functions of a library. */
-union functions {
-    void *function[SYMBOLS];
-    struct gpu_vendor_calls first;
-    struct blaslt_calls call;
-};
-_Static_assert(sizeof(struct blaslt_calls) == SYMBOLS * sizeof(void *), "functions alone");
-
 #ifdef GPU_CUBLASLT
-static const struct kit_symbol cublaslt_symbols[] = {
 #define CALL(result, verb, parameters) {"cublasLt" #verb, true},
 #define CALL_OR_NONE(result, verb, parameters) {"cublasLt" #verb, false},
-#include "blaslt.def"
-};
-static union functions cublaslt_found;
+#define KIT_LIST "gpu/blaslt.def"
+#define KIT_TABLE cublaslt_found
+#define KIT_CALLS struct blaslt_calls
+#define KIT_MORE struct gpu_vendor_calls first;
+#include <kit/table.h>
 
 static size_t cublaslt_version(void)
 {
@@ -28,7 +19,7 @@ static size_t cublaslt_version(void)
 
 struct gpu_vendor gpu_cublaslt = {
     .name = "cuBLASLt", .id = GPU_VENDOR_CUBLASLT, .calls = &cublaslt_found.first,
-    .library = KIT_LIBRARY(cublaslt_symbols, cublaslt_found.function, NULL),
+    .library = KIT_LIBRARY(cublaslt_found_symbols, cublaslt_found.function, NULL),
     .version = cublaslt_version, .forget = blaslt_forget,
 };
 
@@ -48,11 +39,13 @@ enum bp_status gpu_cublaslt_prepare(void *self, const struct bp_prep *prep, stru
 #endif
 
 #ifdef GPU_HIPBLASLT
-static const struct kit_symbol hipblaslt_symbols[] = {
 #define CALL(result, verb, parameters) {"hipblasLt" #verb, true},
 #define CALL_OF_ONE(result, verb, parameters) {NULL, false},
-#include "blaslt.def"
-};
+#define KIT_LIST "gpu/blaslt.def"
+#define KIT_TABLE hipblaslt_found
+#define KIT_CALLS struct blaslt_calls
+#define KIT_MORE struct gpu_vendor_calls first;
+#include <kit/table.h>
 
 static const char *hipblaslt_text(int code)
 {
@@ -65,14 +58,14 @@ static const char *hipblaslt_text(int code)
     return code >= 0 && (size_t)code < sizeof text / sizeof *text ? text[code] : "a failure";
 }
 
-static union functions hipblaslt_found = {.first = {.text = hipblaslt_text}};
+static union hipblaslt_found hipblaslt_found = {.first = {.text = hipblaslt_text}};
 
 /* Each stream has its own handle: a handle owns device memory by which the parts of a product
  * synchronize. */
 struct gpu_vendor gpu_hipblaslt = {
     .name = "hipBLASLt", .id = GPU_VENDOR_HIPBLASLT, .calls = &hipblaslt_found.first,
-    .library = KIT_LIBRARY(hipblaslt_symbols, hipblaslt_found.function, NULL), .for_streams = true,
-    .forget = blaslt_forget,
+    .library = KIT_LIBRARY(hipblaslt_found_symbols, hipblaslt_found.function, NULL),
+    .for_streams = true, .forget = blaslt_forget,
 };
 
 static const struct blaslt_library hipblaslt = {

@@ -24,7 +24,6 @@ struct blaslt_library {
 enum blaslt_call {
 #define CALL(result, verb, parameters) BLASLT_CALL_##verb,
 #include "blaslt.def"
-    BLASLT_CALLS,
 };
 
 /* An algorithm, and the bytes of workspace that it needs. */

@@ -11,24 +11,16 @@
 #define GPU_CCL_NAME "NCCL"
 #endif
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "nccl.def"
-};
-enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-
-static union {
-    void *function[SYMBOLS];
-    struct gpu_vendor_calls first;
-    struct nccl_calls call;
-} nccl;
+#define KIT_LIST "gpu/nccl.def"
+#define KIT_TABLE nccl
+#define KIT_CALLS struct nccl_calls
+#define KIT_MORE struct gpu_vendor_calls first;
+#include <kit/table.h>
 _Static_assert(sizeof(struct bp_ccl_id) == 128, "as ncclUniqueId, which is passed by value");
-_Static_assert(sizeof nccl.call == sizeof nccl.function, "functions alone");
 
 struct gpu_vendor gpu_nccl = {
     .name = GPU_CCL_NAME, .id = GPU_VENDOR_CCL, .calls = &nccl.first,
-    .library = KIT_LIBRARY(symbols, nccl.function, NULL),
+    .library = KIT_LIBRARY(nccl_symbols, nccl.function, NULL),
 };
 
 /* A communicator of the library. An abort destroys it. If calls of the communicator do not block,

@@ -9,19 +9,11 @@
 #include "cudnn_plan.h"
 #include <string.h>
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "cudnn.def"
-};
-enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-
-static union {
-    void *function[SYMBOLS];
-    struct gpu_vendor_calls first;
-    struct cudnn_calls call;
-} dnn;
-_Static_assert(sizeof dnn.call == sizeof dnn.function, "functions alone");
+#define KIT_LIST "gpu/cudnn.def"
+#define KIT_TABLE dnn
+#define KIT_CALLS struct cudnn_calls
+#define KIT_MORE struct gpu_vendor_calls first;
+#include <kit/table.h>
 
 const struct cudnn_calls *const gpu_cudnn_call = &dnn.call;
 
@@ -38,7 +30,7 @@ static int cudnn_set_up(void *handle, void *raw_stream, const char **out_functio
 
 struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .calls = &dnn.first,
-    .library = KIT_LIBRARY(symbols, dnn.function, NULL),
+    .library = KIT_LIBRARY(dnn_symbols, dnn.function, NULL),
     .version = cudnn_version, .forget = cudnn_forget,
     .for_streams = true, .set_up = cudnn_set_up,
 };

@@ -10,24 +10,16 @@ enum {
     BUFFER_SIZE = 1 << 20
 };
 
-static const struct kit_symbol symbols[] = {
 #define CALL(name, parameters) {#name, true},
-#include "cupti.def"
-};
-enum {
-    SYMBOLS = sizeof symbols / sizeof *symbols
-};
-
-static union {
-    void *function[SYMBOLS];
-    struct cupti_calls call;
-} cupti;
-_Static_assert(sizeof cupti.call == sizeof cupti.function, "functions alone");
+#define KIT_LIST "gpu/cupti.def"
+#define KIT_TABLE cupti
+#define KIT_CALLS struct cupti_calls
+#include <kit/table.h>
 
 static struct gpu_vendor vendor = {
     .name = "CUPTI",
     .id = GPU_VENDOR_CUPTI,
-    .library = KIT_LIBRARY(symbols, cupti.function, ": a newer CUPTI is needed"),
+    .library = KIT_LIBRARY(cupti_symbols, cupti.function, ": a newer CUPTI is needed"),
 };
 
 static uint32_t version;

@@ -10,25 +10,15 @@ enum {
     BUFFER_SIZE = 1 << 20
 };
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "roctracer.def"
-};
-enum {
-    SYMBOLS = sizeof symbols / sizeof *symbols
-};
-
-static union {
-    void *function[SYMBOLS];
-    struct roctracer_calls call;
-} roctracer;
-_Static_assert(sizeof roctracer.call == sizeof roctracer.function, "functions alone");
+#define KIT_LIST "gpu/roctracer.def"
+#define KIT_TABLE roctracer
+#define KIT_CALLS struct roctracer_calls
+#include <kit/table.h>
 
 static struct gpu_vendor vendor = {
     .name = "roctracer",
     .id = GPU_VENDOR_ROCTRACER,
-    .library = KIT_LIBRARY(symbols, roctracer.function, ": another roctracer is needed"),
+    .library = KIT_LIBRARY(roctracer_symbols, roctracer.function, ": another roctracer is needed"),
 };
 
 static void *pool; /* created for the first profile, and kept */

@@ -5,19 +5,11 @@
 #include "gemm.h"
 #include "vendor.h"
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "rocblas.def"
-};
-enum { SYMBOLS = sizeof symbols / sizeof *symbols };
-
-static union {
-    void *function[SYMBOLS];
-    struct gpu_vendor_calls first;
-    struct rocblas_calls call;
-} roc;
-_Static_assert(sizeof roc.call == sizeof roc.function, "functions alone");
+#define KIT_LIST "gpu/rocblas.def"
+#define KIT_TABLE roc
+#define KIT_CALLS struct rocblas_calls
+#define KIT_MORE struct gpu_vendor_calls first;
+#include <kit/table.h>
 
 /* Atomics are disabled: they add in no fixed order. */
 static int rocblas_set_up(void *handle, void *raw_stream, const char **out_function)
@@ -32,7 +24,7 @@ static int rocblas_set_up(void *handle, void *raw_stream, const char **out_funct
 
 struct gpu_vendor gpu_rocblas = {
     .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .calls = &roc.first,
-    .library = KIT_LIBRARY(symbols, roc.function, NULL),
+    .library = KIT_LIBRARY(roc_symbols, roc.function, NULL),
     .for_streams = true, .set_up = rocblas_set_up,
 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    SYMBOLS = sizeof(struct rtc_calls) / sizeof(void *),
     LOG_SHOWN = 400
 };
 
@@ -14,37 +13,31 @@ enum rtc_call {
 #include "rtc.def"
 };
 
-/* The loaded functions of a library. */
-union functions {
-    void *function[SYMBOLS];
-    struct rtc_calls call;
-};
-
 #ifdef GPU_NVRTC
-static const struct kit_symbol nvrtc_symbols[] = {
 #define CALL(result, name, nvrtc, hiprtc, parameters) {#nvrtc, true},
-#include "rtc.def"
-};
-static union functions nvrtc_found;
+#define KIT_LIST "gpu/rtc.def"
+#define KIT_TABLE nvrtc_found
+#define KIT_CALLS struct rtc_calls
+#include <kit/table.h>
 
 struct gpu_vendor gpu_nvrtc = {
     .name = "NVRTC", .id = GPU_VENDOR_NVRTC,
-    .library = KIT_LIBRARY(nvrtc_symbols, nvrtc_found.function, NULL),
+    .library = KIT_LIBRARY(nvrtc_found_symbols, nvrtc_found.function, NULL),
 };
 static const struct rtc_library nvrtc = {&gpu_nvrtc, &nvrtc_found.call};
 #endif
 
 #ifdef GPU_HIPRTC
-static const struct kit_symbol hiprtc_symbols[] = {
 #define CALL(result, name, nvrtc, hiprtc, parameters) {#hiprtc, true},
 #define CALL_OF_ONE(result, name, nvrtc, hiprtc, parameters) {NULL, false},
-#include "rtc.def"
-};
-static union functions hiprtc_found;
+#define KIT_LIST "gpu/rtc.def"
+#define KIT_TABLE hiprtc_found
+#define KIT_CALLS struct rtc_calls
+#include <kit/table.h>
 
 struct gpu_vendor gpu_hiprtc = {
     .name = "hiprtc", .id = GPU_VENDOR_HIPRTC,
-    .library = KIT_LIBRARY(hiprtc_symbols, hiprtc_found.function, NULL),
+    .library = KIT_LIBRARY(hiprtc_found_symbols, hiprtc_found.function, NULL),
 };
 static const struct rtc_library hiprtc = {&gpu_hiprtc, &hiprtc_found.call};
 #endif

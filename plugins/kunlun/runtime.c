@@ -6,23 +6,9 @@
 #include <glob.h>
 #include <string.h>
 
-/* The functions of cudart.def. */
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "cudart.def"
-};
-enum {
-    SYMBOLS = sizeof symbols / sizeof *symbols
-};
-static union {
-    void *function[SYMBOLS];
-    struct {
-#define CALL(result, name, parameters) result(*name) parameters;
-#include "cudart.def"
-    } call;
-} cuda;
-_Static_assert(sizeof cuda.call == sizeof cuda.function, "functions alone");
+#define KIT_LIST "kunlun/cudart.def"
+#define KIT_TABLE cuda
+#include <kit/table.h>
 
 /* Codes of CUDA's runtime, and its directions of copies. */
 enum {
@@ -187,9 +173,9 @@ const struct gpu_own kunlun_own = {
              .peer_possible = runtime_peer_possible,
              .peer_enable = runtime_peer_enable,
              .copy_peer = runtime_copy_peer},
-    .symbol = symbols,
+    .symbol = cuda_symbols,
     .function = cuda.function,
-    .n = SYMBOLS,
+    .n = sizeof cuda_symbols / sizeof *cuda_symbols,
     .fits = runtime_fits,
     .unfit = "no libxpurt.so is beside it, so it is NVIDIA's",
 };

@@ -7,31 +7,9 @@
 #include "gpu/vendor.h"
 #include "runtime.h"
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_EITHER(result, name, parameters) {#name, false},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "xblas.def"
-#define CALL(result, name, parameters)
-#define CALL_EITHER(result, name, parameters) {#name "_v2", false},
-#include "xblas.def"
-};
-enum {
-    SYMBOLS = sizeof symbols / sizeof *symbols
-};
-
-static union {
-    void *function[SYMBOLS];
-    struct {
-#define CALL(result, name, parameters) result(*name) parameters;
-#include "xblas.def"
-#define CALL(result, name, parameters)
-#define CALL_EITHER(result, name, parameters) result(*name##_v2) parameters;
-#define CALL_OR_NONE(result, name, parameters)
-#include "xblas.def"
-    } call;
-} xblas;
-_Static_assert(sizeof xblas.call == sizeof xblas.function, "functions alone");
+#define KIT_LIST "kunlun/xblas.def"
+#define KIT_TABLE xblas
+#include <kit/table.h>
 
 /* Numbers of CUDA's headers. */
 enum {
@@ -87,7 +65,7 @@ struct gpu_vendor gpu_xblas = {
     .name = "XBLAS",
     .id = GPU_VENDOR_XBLAS,
     .calls = &handles,
-    .library = KIT_LIBRARY(symbols, xblas.function, NULL),
+    .library = KIT_LIBRARY(xblas_symbols, xblas.function, NULL),
     .for_streams = true,
     .set_up = xblas_set_up,
 };
