@@ -122,7 +122,12 @@ enum cnnl_activation {
     CNNL_GELU,
     CNNL_LOG_SIGMOID,
     CNNL_SWISH,
+    CNNL_IDENTITY,
     CNNL_ACTIVATIONS_END
+};
+enum cnnl_batch_norm {
+    CNNL_SPATIAL = 251,
+    CNNL_OPS_BN = 261
 };
 enum cnnl_softmax {
     CNNL_MEDIUM_DIMENSION = 51,
@@ -257,6 +262,9 @@ int cnnl_compute(const char *op, const void *attrs, uint32_t type,
                  const struct base_tensor *const *in, int n_in,
                  const struct base_tensor *const *out, int n_out);
 int cnnl_assign(const struct base_tensor *from, const struct base_tensor *to);
+
+/* described.c: whether this is the descriptor of an activation, set to this mode. */
+bool cnnl_activation_is(const void *desc, int mode);
 
 /* handle.c */
 int cnnl_desc_create(const char *name, void **out, const char *kind, size_t size);

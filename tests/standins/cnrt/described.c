@@ -159,6 +159,13 @@ int cnnlSetActivationDescriptor_v6(void *desc, int mode, int preference, int nan
     return activation_set("cnnlSetActivationDescriptor_v6", desc, mode, preference, nan, new);
 }
 
+bool cnnl_activation_is(const void *desc, int mode)
+{
+    const struct described *d = desc;
+
+    return base_handle_is(desc, activation_kind) && d->set && d->number == mode;
+}
+
 /* Sets the operator of an activation, or of its gradient. */
 static void activation_operator(struct cnnl_call *call, const struct described *d, bool backward)
 {
@@ -170,7 +177,7 @@ static void activation_operator(struct cnnl_call *call, const struct described *
         {"elu", "elu_grad"},   {"leaky_relu", "leaky_relu_grad"},
         {"selu", NULL},        {"hard_swish", "hard_swish_grad"},
         {"gelu", "gelu_grad"}, {"log_sigmoid", NULL},
-        {"silu", NULL},
+        {"silu", NULL},        {NULL, NULL},
     };
     struct bp_leaky_relu_attrs slope = {.size = sizeof slope};
     struct bp_selu_attrs selu = {.size = sizeof selu};
@@ -180,7 +187,7 @@ static void activation_operator(struct cnnl_call *call, const struct described *
 
     if (cnnl_failed(call)) return;
     op = backward ? ops[d->number - CNNL_RELU].backward : ops[d->number - CNNL_RELU].forward;
-    cnnl_check(call, op != NULL, "a gradient that is not known");
+    cnnl_check(call, op != NULL, "an activation or a gradient that is not known");
     slope.slope = elu_grad.alpha = d->coefficient;
     selu.scale = d->scale;
     selu.alpha = d->gamma;

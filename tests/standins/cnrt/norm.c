@@ -226,3 +226,110 @@ int cnnlBatchNormForwardInference(void *handle, const void *alpha, const void *b
     cnnl_operator(&call, "batch_norm", &attrs, sizeof attrs);
     return cnnl_submit(&call);
 }
+
+/* The numbers of a batch norm in training: of channels, without an activation behind it. */
+static void batch_check(struct cnnl_call *call, const void *activation, int mode, int ops,
+                        const void *reserve, size_t reserve_size)
+{
+    cnnl_check(call, cnnl_activation_is(activation, CNNL_IDENTITY), "no descriptor of an identity");
+    cnnl_check(call, mode == CNNL_SPATIAL && ops == CNNL_OPS_BN,
+               "no such mode, or no such operation");
+    cnnl_check(call, !reserve && !reserve_size, "a reserve is not known");
+}
+
+int cnnlGetBatchNormForwardWorkspaceSize(void *handle, const void *x_desc, size_t *out)
+{
+    return cnnl_report_size("cnnlGetBatchNormForwardWorkspaceSize", handle, norm_size(x_desc), out);
+}
+
+/* moving_mean and moving_var are moved in place by the part `momentum`: the variance by n - 1, as
+ * that of PyTorch, whose backend passes its own. */
+int cnnlBatchNormForwardTraining_v2(void *handle, const void *activation, int mode, int ops,
+                                    const void *alpha, const void *beta, const void *x_desc,
+                                    const void *x, const void *z_desc, const void *z,
+                                    const void *c_desc, const void *scale, const void *bias,
+                                    void *moving_mean, void *moving_var, float eps, float momentum,
+                                    const void *y_desc, void *y, void *saved_mean,
+                                    void *saved_invstd, void *workspace, size_t size, void *reserve,
+                                    size_t reserve_size)
+{
+    struct bp_batch_norm_train_attrs attrs = {sizeof attrs, eps, 1 - (double)momentum, 1};
+    struct cnnl_call call;
+    struct base_tensor *in = call.work.in, *out = call.work.out;
+
+    cnnl_begin_assumed(&call, "cnnlBatchNormForwardTraining_v2", handle, CNNL_FAST);
+    batch_check(&call, activation, mode, ops, reserve, reserve_size);
+    cnnl_factors(&call, alpha, beta);
+    cnnl_check(&call, !z_desc && !z, "an addend is not known");
+    cnnl_check(&call, channels_last(x_desc) && channels_last(y_desc),
+               "the layout is not NHWC, NDHWC or NLC");
+    cnnl_in(&call, x_desc, x, STATISTIC);
+    cnnl_in(&call, c_desc, scale, STATISTIC);
+    cnnl_in(&call, c_desc, bias, STATISTIC);
+    cnnl_in(&call, c_desc, moving_mean, STATISTIC);
+    cnnl_in(&call, c_desc, moving_var, STATISTIC);
+    cnnl_out(&call, y_desc, y, STATISTIC);
+    cnnl_out(&call, c_desc, moving_mean, STATISTIC);
+    cnnl_out(&call, c_desc, moving_var, STATISTIC);
+    cnnl_out(&call, c_desc, saved_mean, STATISTIC);
+    cnnl_out(&call, c_desc, saved_invstd, STATISTIC);
+    like_check(&call, &in[0], &out[0]);
+    cnnl_check(&call, moving_mean != moving_var, "both moving statistics have one address");
+    cnnl_workspace(&call, workspace, size, norm_size(x_desc));
+    if (cnnl_failed(&call)) return cnnl_submit(&call);
+    channels_second(&in[0]);
+    channels_second(&out[0]);
+    part_check(&call, &in[0], &in[1], 1, 2);
+    call.work.type[1] = BP_F32;
+    cnnl_operator(&call, "batch_norm_train", &attrs, sizeof attrs);
+    return cnnl_submit(&call);
+}
+
+int cnnlGetBatchNormBackwardWorkspaceSize(void *handle, const void *x_desc, size_t *out)
+{
+    return cnnl_report_size("cnnlGetBatchNormBackwardWorkspaceSize", handle, norm_size(x_desc),
+                            out);
+}
+
+/* The callers pass no y, no bias and no addend. */
+int cnnlBatchNormBackward_v2(void *handle, const void *activation, int mode, int ops,
+                             const void *alpha_data, const void *beta_data, const void *alpha_param,
+                             const void *beta_param, const void *x_desc, const void *x,
+                             const void *y_desc, const void *y, const void *dy_desc, const void *dy,
+                             const void *c_desc, const void *scale, const void *bias,
+                             const void *saved_mean, const void *saved_invstd, float eps,
+                             const void *dz_desc, void *dz, const void *dx_desc, void *dx,
+                             void *dscale, void *dbias, void *workspace, size_t size, void *reserve,
+                             size_t reserve_size)
+{
+    struct bp_batch_norm_grad_attrs attrs = {sizeof attrs, eps};
+    struct cnnl_call call;
+    struct base_tensor *in = call.work.in, *out = call.work.out;
+
+    cnnl_begin_assumed(&call, "cnnlBatchNormBackward_v2", handle, CNNL_FAST);
+    batch_check(&call, activation, mode, ops, reserve, reserve_size);
+    cnnl_factors(&call, alpha_data, beta_data);
+    cnnl_factors(&call, alpha_param, beta_param);
+    cnnl_check(&call, !y_desc && !y && !bias && !dz_desc && !dz, "a y, a bias or an addend");
+    cnnl_check(&call, channels_last(x_desc) && channels_last(dy_desc) && channels_last(dx_desc),
+               "the layout is not NHWC, NDHWC or NLC");
+    cnnl_in(&call, x_desc, x, STATISTIC);
+    cnnl_in(&call, c_desc, scale, STATISTIC);
+    cnnl_in(&call, dy_desc, dy, STATISTIC);
+    cnnl_in(&call, c_desc, saved_mean, STATISTIC);
+    cnnl_in(&call, c_desc, saved_invstd, STATISTIC);
+    cnnl_out(&call, dx_desc, dx, STATISTIC);
+    cnnl_out(&call, c_desc, dscale, STATISTIC);
+    cnnl_out(&call, c_desc, dbias, STATISTIC);
+    like_check(&call, &in[0], &in[2]);
+    like_check(&call, &in[0], &out[0]);
+    cnnl_workspace(&call, workspace, size, norm_size(x_desc));
+    if (cnnl_failed(&call)) return cnnl_submit(&call);
+    channels_second(&in[0]);
+    channels_second(&in[2]);
+    channels_second(&out[0]);
+    part_check(&call, &in[0], &in[1], 1, 2);
+    call.work.type[1] = BP_F32;
+    cnnl_operator(&call, "batch_norm_grad", &attrs, sizeof attrs);
+    return cnnl_submit(&call);
+}
