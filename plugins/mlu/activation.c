@@ -73,15 +73,28 @@ static int activation_call_anew(const struct mlu_run *r, const struct mlu_step *
     return code;
 }
 
+static void activation_describe(struct mlu_build *b, struct mlu_step *s, enum mlu_number number,
+                                const struct activation *a)
+{
+    if (!mlu_build_check(b, FN_cnnlCreateActivationDescriptor,
+                         mlu_cnnl.call.cnnlCreateActivationDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyActivationDescriptor;
+    mlu_build_check(b, activation_setter(number), activation_set(s->desc, number, a));
+}
+
+void mlu_describe_activation(struct mlu_build *b, struct mlu_step *step, enum mlu_number number)
+{
+    activation_describe(b, step, number, &(struct activation){1, 1, 1, false});
+}
+
 static void activation_build(struct mlu_build *b, bool approximate)
 {
-    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
     const struct activation a = {1, 1, 1, approximate};
     bool backward = b->prep->n_in == 2, anew = b->prep->kernel->attrs_size != 0;
     enum mlu_number number = b->row->number;
     struct mlu_tensor t[3];
     struct mlu_step *s;
-    int code;
 
     if (number == NUM_CNNL_ACTIVATION_GELU) anew = false; /* its attribute is a part of the plan */
     for (uint32_t i = 0; i < b->prep->n_in; i++) t[i] = mlu_flat(mlu_in(b, i));
@@ -90,13 +103,7 @@ static void activation_build(struct mlu_build *b, bool approximate)
                  anew ? activation_call_anew : activation_call_fixed, b->prep->n_in + 1, t);
     if (!s) return;
     s->i[0] = number;
-    if (anew) return;
-    if (!mlu_build_check(b, FN_cnnlCreateActivationDescriptor,
-                         cnnl->cnnlCreateActivationDescriptor(&s->desc)))
-        return;
-    s->desc_destroy = FN_cnnlDestroyActivationDescriptor;
-    code = activation_set(s->desc, number, &a);
-    mlu_build_check(b, activation_setter(number), code);
+    if (!anew) activation_describe(b, s, number, &a);
 }
 
 void mlu_build_activation(struct mlu_build *b)

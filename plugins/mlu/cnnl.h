@@ -39,11 +39,15 @@ enum {
     MLU_NUMBERS(NUMBER, MLU_OPEN)
 #undef NUMBER
 };
+/* Facts are among them: FACT_BATCH_NORM_SAVES_INVERSE. */
 enum mlu_number {
     NUM_NONE,
 #define NUMBER(name, number) NUM_##name,
     MLU_NUMBERS(NUMBER, MLU_OPEN)
 #undef NUMBER
+#define FACT(name, value, needed, statement) FACT_##name,
+    MLU_FACTS(FACT, MLU_OPEN, true, false)
+#undef FACT
     MLU_NUMBERS_COUNT
 };
 

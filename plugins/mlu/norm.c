@@ -220,37 +220,228 @@ static int norm_call_batch(const struct mlu_run *r, const struct mlu_step *s)
         (float)s->f[0], mlu_desc(s, 5), mlu_address(r, s, 5));
 }
 
-/* CNNL takes images with the channels last: others are transposed in front of the call and behind
- * it. */
-void mlu_build_batch_norm(struct mlu_build *b)
+/* CNNL takes images with the channels last: others are transposed in front of a call and behind it.
+ * Of a tensor of N, C and places: the same as an image, for which a copy is reserved if there are
+ * several places. */
+static struct mlu_tensor norm_image(struct mlu_build *b, struct mlu_tensor x,
+                                    const int64_t shape[3])
+{
+    const int64_t image[] = {shape[0], 1, shape[2], shape[1]};
+
+    return shape[2] > 1 ? mlu_temporary(b, BP_F32, 4, image) : mlu_shaped(x, 4, image);
+}
+
+/* Transposes between a tensor and its image; to_image: into the image. */
+static void norm_turn(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor image,
+                      const int64_t shape[3], bool to_image)
 {
     static const int last[] = {0, 2, 1};
+    const int64_t turned[] = {shape[0], shape[2], shape[1]};
+
+    if (shape[2] == 1) return;
+    x = mlu_shaped(x, 3, shape);
+    image = mlu_shaped(image, 3, turned);
+    if (to_image) mlu_step_transpose(b, x, image, last);
+    else mlu_step_transpose(b, image, x, last);
+}
+
+static struct mlu_tensor norm_image_in(struct mlu_build *b, uint32_t i, const int64_t shape[3])
+{
+    struct mlu_tensor image = norm_image(b, mlu_in(b, i), shape);
+
+    norm_turn(b, mlu_in(b, i), image, shape, true);
+    return image;
+}
+
+void mlu_build_batch_norm(struct mlu_build *b)
+{
     const struct bp_batch_norm_attrs *attrs = b->prep->attrs;
-    int64_t shape[3], turned[3], image[4];
-    struct mlu_tensor x, y, t[6];
+    struct mlu_tensor t[6];
     struct mlu_step *s;
+    int64_t shape[3];
 
     norm_images(b, shape);
-    memcpy(turned, (int64_t[]){shape[0], shape[2], shape[1]}, sizeof turned);
-    memcpy(image, (int64_t[]){shape[0], 1, shape[2], shape[1]}, sizeof image);
-    x = mlu_shaped(mlu_in(b, 0), 3, shape);
-    y = mlu_shaped(mlu_out(b, 0), 3, shape);
-    if (shape[2] > 1) {
-        t[0] = mlu_temporary(b, BP_F32, 3, turned);
-        t[5] = mlu_temporary(b, BP_F32, 3, turned);
-        mlu_step_transpose(b, x, t[0], last);
-    } else {
-        t[0] = x;
-        t[5] = y;
-    }
+    t[0] = norm_image_in(b, 0, shape);
     t[1] = norm_given(b, 1, BP_F32, 1, shape + 1, 1);
     t[2] = norm_given(b, 2, BP_F32, 1, shape + 1, 0);
     t[3] = mlu_in(b, 3);
     t[4] = mlu_in(b, 4);
-    t[0] = mlu_shaped(t[0], 4, image);
-    t[5] = mlu_shaped(t[5], 4, image);
+    t[5] = norm_image(b, mlu_out(b, 0), shape);
     s = mlu_step_images(b, FN_cnnlBatchNormForwardInference, norm_call_batch, 6, t,
                         MLU_CNNL_LAYOUT_NHWC);
     if (s) s->f[0] = attrs->epsilon;
-    if (shape[2] > 1) mlu_step_transpose(b, mlu_shaped(t[5], 3, turned), y, last);
+    norm_turn(b, mlu_out(b, 0), t[5], shape, false);
+}
+
+/* The tensors: x, scale, bias, moving mean and variance, y, mean and inverse deviation. */
+static int norm_call_train(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlBatchNormForwardTraining_v2(
+        r->handle, s->desc, mlu_number(NUM_CNNL_BATCHNORM_SPATIAL),
+        mlu_number(NUM_CNNL_BATCHNORM_OPS_BN), NULL, NULL, mlu_desc(s, 0), mlu_address(r, s, 0),
+        NULL, NULL, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_address(r, s, 2),
+        mlu_address(r, s, 3), mlu_address(r, s, 4), (float)s->f[0], (float)s->f[1], mlu_desc(s, 5),
+        mlu_address(r, s, 5), mlu_address(r, s, 6), mlu_address(r, s, 7), mlu_work(r, s), s->work,
+        NULL, 0);
+}
+
+/* momentum: the part of the new statistics in the moving ones. */
+static void norm_train(struct mlu_build *b, double epsilon, double momentum,
+                       const struct mlu_tensor t[8])
+{
+    struct mlu_step *s = mlu_step_images(b, FN_cnnlBatchNormForwardTraining_v2, norm_call_train, 8,
+                                         t, MLU_CNNL_LAYOUT_NHWC);
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    s->f[0] = epsilon;
+    s->f[1] = momentum;
+    mlu_describe_activation(b, s, NUM_CNNL_ACTIVATION_IDENTITY);
+    if (b->status) return;
+    code = mlu_cnnl.call.cnnlGetBatchNormForwardWorkspaceSize(b->handle, mlu_desc(s, 0), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetBatchNormForwardWorkspaceSize, code, size);
+}
+
+/* y = factor x */
+static int norm_call_times(const struct mlu_run *r, const struct mlu_step *s)
+{
+    float factor = (float)s->f[0], zero = 0;
+
+    return mlu_cnnl.call.cnnlTransform_v2(r->handle, MLU_CNNL_POINTER_MODE_HOST, &factor,
+                                          mlu_desc(s, 0), mlu_address(r, s, 0), &zero,
+                                          mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+static int norm_call_lerp(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlLerp(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), mlu_desc(s, 1),
+                                  mlu_address(r, s, 1), mlu_desc(s, 2), mlu_address(r, s, 2),
+                                  mlu_work(r, s), s->work, mlu_desc(s, 3), mlu_address(r, s, 3));
+}
+
+/* The running variance, whose new part CNNL has computed by the other divisor: with kept = momentum
+ * running, it is kept + ratio (moved - kept). The caller's buffers may be one, so `kept` is made in
+ * front of the call that moves the variance. */
+static void norm_correct(struct mlu_build *b, struct mlu_tensor kept, double ratio,
+                         struct mlu_tensor moved)
+{
+    struct mlu_tensor weight = mlu_temporary(b, BP_F32, 1, kept.shape), y = mlu_out(b, 2);
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    mlu_step_fill(b, ratio, weight);
+    s = mlu_step(b, FN_cnnlLerp, norm_call_lerp, MLU_TENSORS(kept, moved, weight, y));
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetLerpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                  mlu_desc(s, 2), mlu_desc(s, 3), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetLerpWorkspaceSize, code, size);
+}
+
+/* The new variance over that of CNNL; 1 if both divide by the same number. */
+static double norm_ratio(const struct mlu_build *b, const int64_t shape[3])
+{
+    const struct bp_batch_norm_train_attrs *attrs = b->prep->attrs;
+    double n = (double)(shape[0] * shape[2]);
+    bool unbiased = mlu_number(FACT_BATCH_NORM_MOVES_UNBIASED);
+
+    if (unbiased == (attrs->unbiased != 0)) return 1;
+    return unbiased ? (n - 1) / n : n / (n - 1);
+}
+
+void mlu_build_batch_norm_train(struct mlu_build *b)
+{
+    const struct bp_batch_norm_train_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor t[8], kept = {0};
+    int64_t shape[3];
+    double ratio;
+
+    if (norm_is_empty(b)) return;
+    norm_images(b, shape);
+    if (shape[0] * shape[2] == 1) mlu_refuse(b); /* CNNL's variance of one element is not known */
+    ratio = norm_ratio(b, shape);
+    t[0] = norm_image_in(b, 0, shape);
+    t[1] = norm_given(b, 1, BP_F32, 1, shape + 1, 1);
+    t[2] = norm_given(b, 2, BP_F32, 1, shape + 1, 0);
+    t[3] = mlu_out(b, 1);
+    t[4] = ratio == 1 ? mlu_out(b, 2) : mlu_temporary(b, BP_F32, 1, shape + 1);
+    t[5] = norm_image(b, mlu_out(b, 0), shape);
+    t[6] = norm_wanted(b, 3, BP_F32, 1, shape + 1);
+    t[7] = norm_wanted(b, 4, BP_F32, 1, shape + 1);
+    mlu_step_unary(b, FN_cnnlCopy, mlu_in(b, 3), t[3]); /* CNNL moves them in place */
+    mlu_step_unary(b, FN_cnnlCopy, mlu_in(b, 4), t[4]);
+    if (ratio != 1) {
+        struct mlu_step *s;
+        kept = mlu_temporary(b, BP_F32, 1, shape + 1);
+        s = mlu_step(b, FN_cnnlTransform_v2, norm_call_times, MLU_TENSORS(mlu_in(b, 4), kept));
+        if (s) s->f[0] = attrs->momentum;
+    }
+    norm_train(b, attrs->epsilon, 1 - attrs->momentum, t);
+    if (ratio != 1) norm_correct(b, kept, ratio, t[4]);
+    norm_turn(b, mlu_out(b, 0), t[5], shape, false);
+}
+
+/* The tensors: x, dy, scale, mean, inverse deviation, dx, dscale and dbias. */
+static int norm_call_batch_grad(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlBatchNormBackward_v2(
+        r->handle, s->desc, mlu_number(NUM_CNNL_BATCHNORM_SPATIAL),
+        mlu_number(NUM_CNNL_BATCHNORM_OPS_BN), NULL, NULL, NULL, NULL, mlu_desc(s, 0),
+        mlu_address(r, s, 0), NULL, NULL, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
+        mlu_address(r, s, 2), NULL, mlu_address(r, s, 3), mlu_address(r, s, 4), (float)s->f[0],
+        NULL, NULL, mlu_desc(s, 5), mlu_address(r, s, 5), mlu_address(r, s, 6),
+        mlu_address(r, s, 7), mlu_work(r, s), s->work, NULL, 0);
+}
+
+/* The statistics of x, if the caller does not give them. */
+static void norm_batch_statistics(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor scale,
+                                  double epsilon, struct mlu_tensor out[2])
+{
+    struct mlu_tensor moved[2];
+
+    out[0] = mlu_in(b, 3);
+    out[1] = mlu_in(b, 4);
+    if (out[0].from != MLU_ABSENT && out[1].from != MLU_ABSENT) return;
+    for (int i = 0; i < 2; i++) {
+        out[i] = mlu_temporary(b, BP_F32, 1, scale.shape);
+        moved[i] = mlu_temporary(b, BP_F32, 1, scale.shape);
+        mlu_step_fill(b, 0, moved[i]);
+    }
+    norm_train(b, epsilon, 1,
+               (struct mlu_tensor[]){x, scale, scale, moved[0], moved[1],
+                                     mlu_temporary(b, BP_F32, 4, x.shape), out[0], out[1]});
+}
+
+void mlu_build_batch_norm_grad(struct mlu_build *b)
+{
+    const struct bp_batch_norm_grad_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor x, scale, dx, statistics[2];
+    struct mlu_step *s;
+    int64_t shape[3];
+    size_t size = 0;
+    int code;
+
+    if (!b->prep->in[0]->count) {
+        for (uint32_t i = 1; i < 3; i++) /* sums of nothing */
+            if (mlu_has_out(b, i) && b->prep->out[i]->count) mlu_step_fill(b, 0, mlu_out(b, i));
+        return;
+    }
+    norm_images(b, shape);
+    x = norm_image_in(b, 0, shape);
+    scale = norm_given(b, 1, BP_F32, 1, shape + 1, 1);
+    norm_batch_statistics(b, x, scale, attrs->epsilon, statistics);
+    dx = norm_image(b, norm_wanted(b, 0, BP_F32, 3, shape), shape);
+    s = mlu_step_images(b, FN_cnnlBatchNormBackward_v2, norm_call_batch_grad,
+                        MLU_TENSORS(x, norm_image_in(b, 2, shape), scale, statistics[0],
+                                    statistics[1], dx, norm_wanted(b, 1, BP_F32, 1, shape + 1),
+                                    norm_wanted(b, 2, BP_F32, 1, shape + 1)),
+                        MLU_CNNL_LAYOUT_NHWC);
+    if (!s) return;
+    s->f[0] = attrs->epsilon;
+    mlu_describe_activation(b, s, NUM_CNNL_ACTIVATION_IDENTITY);
+    if (b->status) return;
+    code = mlu_cnnl.call.cnnlGetBatchNormBackwardWorkspaceSize(b->handle, mlu_desc(s, 0), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetBatchNormBackwardWorkspaceSize, code, size);
+    if (mlu_has_out(b, 0)) norm_turn(b, mlu_out(b, 0), dx, shape, false);
 }

@@ -4,9 +4,16 @@
  * number that is not confirmed by a public source. The rows that need an open number are refused,
  * with its name in the message, until it is filled in; nothing else has to change.
  *
- * tests/mlu/print_numbers.c prints this list with the numbers of an SDK:
+ * FACT(name, value, needed, statement): a behaviour of a function, which the documentation of CNNL
+ * states, or an experiment shows: 1 if the statement holds, 0 if not. Rows that depend on an open
+ * fact are refused. Where YES is needed, the value 0 refuses them too; EITHER: the rows work with
+ * both values.
  *
- *   cc -I plugins/mlu -I $NEUWARE_HOME/include tests/mlu/print_numbers.c -o print && ./print
+ * tests/mlu/print_numbers.c prints this header with the numbers of an SDK and the facts that
+ * it is given:
+ *
+ *   cc -I plugins/mlu -I $NEUWARE_HOME/include tests/mlu/print_numbers.c -o print
+ *   ./print BATCH_NORM_SAVES_INVERSE=1 > numbers.h
  *
  * Sources of the numbers that are filled in: dtypes, layouts and preferences of precision are in
  * the header cnnl_core.h of Cambricon's cnnl-example of 2021; Cambricon's open mlu-ops passes
@@ -93,6 +100,16 @@
     NUMBER(CNNL_BMM_BCAST_DESC_COMPUTE_TYPE, OPEN) \
     NUMBER(CNNL_CONVOLUTION_FWD_FASTEST, OPEN) \
     NUMBER(CNNL_CONVOLUTION_BWD_DATA_FASTEST, OPEN) \
-    NUMBER(CNNL_CONVOLUTION_BWD_FILTER_FASTEST, OPEN)
+    NUMBER(CNNL_CONVOLUTION_BWD_FILTER_FASTEST, OPEN) \
+    NUMBER(CNNL_ACTIVATION_IDENTITY, OPEN) \
+    NUMBER(CNNL_BATCHNORM_SPATIAL, OPEN) \
+    NUMBER(CNNL_BATCHNORM_OPS_BN, OPEN)
+
+#define MLU_FACTS(FACT, OPEN, YES, EITHER) \
+    FACT(BATCH_NORM_SAVES_INVERSE, OPEN, YES, \
+         "the second statistic that cnnlBatchNormForwardTraining_v2 saves, and that " \
+         "cnnlBatchNormBackward_v2 takes, is 1 / sqrt(variance + eps)") \
+    FACT(BATCH_NORM_MOVES_UNBIASED, OPEN, EITHER, \
+         "cnnlBatchNormForwardTraining_v2 moves moving_var towards the variance by n - 1, not by n")
 
 #endif

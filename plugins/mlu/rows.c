@@ -8,12 +8,28 @@ static const int numbers[MLU_NUMBERS_COUNT] = {
 #define NUMBER(name, number) [NUM_##name] = MLU_##name,
     MLU_NUMBERS(NUMBER, MLU_OPEN)
 #undef NUMBER
+#define FACT(name, value, needed, statement) [FACT_##name] = value,
+        MLU_FACTS(FACT, MLU_OPEN, true, false)
+#undef FACT
 };
 
 static const char *const number_names[MLU_NUMBERS_COUNT] = {
 #define NUMBER(name, number) [NUM_##name] = #name,
     MLU_NUMBERS(NUMBER, MLU_OPEN)
 #undef NUMBER
+#define FACT(name, value, needed, statement) [FACT_##name] = #name,
+        MLU_FACTS(FACT, MLU_OPEN, true, false)
+#undef FACT
+};
+
+/* The statements of facts, and whether the rows need them to hold. */
+static const struct {
+    const char *text;
+    bool needed;
+} facts[MLU_NUMBERS_COUNT] = {
+#define FACT(name, value, needed, statement) [FACT_##name] = {statement, needed},
+    MLU_FACTS(FACT, MLU_OPEN, true, false)
+#undef FACT
 };
 
 int mlu_number(enum mlu_number number)
@@ -84,11 +100,14 @@ static bool rows_have_bf16(const struct mlu *self)
     return false;
 }
 
-/* Numbers that functions take beside that of the row. */
+/* Facts on which functions depend, and numbers that functions take beside that of the row. */
 static const struct {
     enum mlu_fn fn;
     enum mlu_number number;
 } also[] = {
+    {FN_cnnlBatchNormForwardTraining_v2, FACT_BATCH_NORM_SAVES_INVERSE},
+    {FN_cnnlBatchNormForwardTraining_v2, FACT_BATCH_NORM_MOVES_UNBIASED},
+    {FN_cnnlBatchNormBackward_v2, FACT_BATCH_NORM_SAVES_INVERSE},
     {FN_cnnlActivationForward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlActivationBackward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlSoftmaxForward, NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION},
@@ -116,11 +135,32 @@ static const struct {
     {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_TRANSA},
     {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_TRANSB},
     {FN_cnnlMatMul_v2, NUM_CNNL_BMM_BCAST_DESC_COMPUTE_TYPE},
+    {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_ACTIVATION_IDENTITY},
+    {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
+    {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_BATCHNORM_SPATIAL},
+    {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_BATCHNORM_OPS_BN},
+    {FN_cnnlBatchNormBackward_v2, NUM_CNNL_ACTIVATION_IDENTITY},
+    {FN_cnnlBatchNormBackward_v2, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
+    {FN_cnnlBatchNormBackward_v2, NUM_CNNL_BATCHNORM_SPATIAL},
+    {FN_cnnlBatchNormBackward_v2, NUM_CNNL_BATCHNORM_OPS_BN},
 };
+
+/* Refuses a row that depends on an open fact, or needs one that does not hold. */
+static enum bp_status row_depends(const struct mlu *self, const struct bp_kernel *kernel,
+                                  enum mlu_number fact)
+{
+    bool open = numbers[fact] == MLU_OPEN;
+
+    if (!open && (numbers[fact] || !facts[fact].needed)) return BP_OK;
+    return bp_fail(self->host, BP_ERR_UNSUPPORTED,
+                   "mlu: row %s: it is %s that %s: %s in plugins/mlu/numbers.h", kernel->name,
+                   open ? "not confirmed" : "not so", facts[fact].text, number_names[fact]);
+}
 
 static enum bp_status row_waits(const struct mlu *self, const struct bp_kernel *kernel,
                                 enum mlu_number number)
 {
+    if (facts[number].text) return row_depends(self, kernel, number);
     if (numbers[number] != MLU_OPEN) return BP_OK;
     return bp_fail(self->host, BP_ERR_UNSUPPORTED,
                    "mlu: row %s: the number of %s in cnnl.h is not confirmed: "

@@ -7,7 +7,7 @@
 #include "cnnl.h"
 #include <backplane/attrs.h>
 
-/* The value of a number of CNNL. */
+/* The value of a number of CNNL, or of a fact. */
 int mlu_number(enum mlu_number number);
 /* An axis, counted from the first. */
 int64_t mlu_axis(int64_t axis, uint32_t rank);
@@ -31,6 +31,8 @@ void mlu_build_layer_norm_grad(struct mlu_build *b);
 void mlu_build_rms_norm(struct mlu_build *b);
 void mlu_build_group_norm(struct mlu_build *b);
 void mlu_build_batch_norm(struct mlu_build *b);
+void mlu_build_batch_norm_train(struct mlu_build *b);
+void mlu_build_batch_norm_grad(struct mlu_build *b);
 
 /* move.c */
 void mlu_build_assign(struct mlu_build *b);
@@ -68,7 +70,9 @@ void mlu_build_avg_pool(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
 void mlu_build_avg_pool_grad(struct mlu_build *b);
 
-/* activation.c. activation: those without an attribute, or whose attributes may change. */
+/* activation.c. Sets the descriptor of an activation that has no coefficients. */
+void mlu_describe_activation(struct mlu_build *b, struct mlu_step *step, enum mlu_number number);
+/* activation: those without an attribute, or whose attributes may change. */
 void mlu_build_activation(struct mlu_build *b);
 void mlu_build_gelu(struct mlu_build *b);
 void mlu_build_gelu_tanh_grad(struct mlu_build *b);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the functions that mlu calls with the stand-ins: they have each function, and each function of CNNL and of the runtime
-is called by their tests. test_operators.c has one right call and one wrong call of each operator.
+is called by their tests. test_operators.c and list_waiting.c have one right call and one wrong call of each operator.
 
     calls.py PLUGIN STANDINS: the folders of the sources
 """
@@ -10,7 +10,7 @@ import re
 import sys
 
 PLUGIN, STANDINS = sys.argv[1:]
-TESTS = {"cnrt": ("test_cnrt.c", "kit.c"), "cnnl": ("test_operators.c", "test_cnnl.c"), "cncl": ()}
+TESTS = {"cnrt": ("test_cnrt.c", "kit.c"), "cnnl": ("test_operators.c", "list_waiting.c", "test_cnnl.c"), "cncl": ()}
 ENTRY = re.compile(r"^(?:CALL|CALL_OR_NONE|ASSUMED)\([^,]+,\s*(\w+)", re.M)
 # The plugin works without this function, and does so on the stand-in: its parameters are not confirmed.
 ABSENT = {"cnrtDeviceGetPCIBusId"}
