@@ -518,10 +518,12 @@ def remove(path):
 
 # --- runs ------------------------------------------------------------------------------------------
 
-# Which cases run where not all do. The simulator's kernels and OpenCL's are the cpu's portable ones, rules of gradients
-# are the core's, and a queue does not know of dtypes: of the simulator, of OpenCL and of asynchronous streams less will
-# do. Of OpenCL's kernels a sixth of all cases runs after the quick ones, with --full all.
-LESS = {"sim": ["--quick", "--suite", "plugin,runtime,memory,kernel,ccl"], "xpu": ["--quick"]}
+# Which cases run where not all do, device by device, each list in a step of its own. The simulator's kernels and OpenCL's
+# are the cpu's portable ones, rules of gradients are the core's, and a queue does not know of dtypes: of the simulator, of
+# OpenCL and of asynchronous streams less will do. Of OpenCL's kernels a sixth of all cases runs after the quick ones, with
+# --full all; not the fused ones, for each of which a program is compiled: the quick ones have such a program for each rule.
+LESS = {"sim": [["--quick", "--suite=kernel", "--shard=1/2"], ["--quick", "--suite=plugin,runtime,memory,ccl"]], "xpu": [["--quick"]]}
+LESS_XPU = ["--suite=kernel", "--shard=1/6", "--filter=!kernel/fused/*"]
 
 
 def normal_steps(run, quick, later):
@@ -530,14 +532,14 @@ def normal_steps(run, quick, later):
         run.ahead = Ahead(run, later)
         meson_step(run, "normal", NORMAL)
         for device in DEVICES:
-            less = [] if run.full else LESS.get(device, [])
-            conform_step(run, "normal", device, *(["--quick"] if quick else less))
+            for part in [["--quick"]] if quick else [[]] if run.full else LESS.get(device, [[]]):
+                conform_step(run, "normal", device, *part)
         reports = read_report(run, "normal", "xpu")
         if not quick and not run.full:
-            conform_step(run, "normal", "xpu", "--suite=kernel", "--shard=1/6")
+            conform_step(run, "normal", "xpu", *LESS_XPU)
             reports += read_report(run, "normal", "xpu")
         pairs_step(run, "normal", "xpu", reports)
-        conform_step(run, "normal", "cpu", *([] if run.full else shorter("cpu")), streams="async")
+        conform_step(run, "normal", "cpu", *([] if run.full else [*shorter("cpu"), *NOT_TWICE]), streams="async")
         if not quick:
             gpu_steps(run)
         if run.full:
@@ -574,22 +576,22 @@ def aarch64_steps(run):
 
 def gpu_steps(run):
     """The real plugins for GPUs, with their embedded images, on stand-ins for their drivers. The kernels compute
-    the same as the simulator's: every second of their cases is run."""
-    for device in GPUS:
+    the same as the simulator's: every fourth of their cases is run, other ones of each plugin."""
+    for number, device in enumerate(GPUS):
         missing = standin.missing(run.directory("normal"), device)
         if missing:
             print(f"normal: conform {device}: not run: {' and '.join(missing)} are not built; docs/gpu.md says what {device} needs")
             run.count.skip(f"conform/{device}", "the plugin is not built")
             continue
-        for part in [[]] if run.full else [["--suite=plugin,runtime,memory,ccl"], ["--suite=kernel", "--shard=1/2"]]:
+        for part in [[]] if run.full else [["--suite=plugin,runtime,memory,ccl"], ["--suite=kernel", f"--shard={2 * number + 1}/4"]]:
             conform_step(run, "normal", device, "--quick", *part)
 
 
-# Cases that do not run under sanitizers: the accounts of a plugin's memory, whose calls run in other cases; of the
-# convolutions on the simulator the large ones and the orders of axes, where the stand-in for the library is at work,
-# not the plugin.
-NOT_SANITIZED = ["--filter=!plugin/memory", "--filter=!memory/returned/plans"]
-NOT_SANITIZED_SIM = [f"--filter=!kernel/conv*/f32/2d.{i}*" for i in ("real", "blocks", "*order")]
+# Cases that run once, on the streams of the plugin and without sanitizers: the accounts of a plugin's memory, whose calls
+# run in other cases. Of the convolutions on the simulator and on asynchronous streams sanitizers do not see the large ones
+# and the orders of axes, where the stand-in for the library or the kernel of the cpu is at work, not the plugin or the core.
+NOT_TWICE = ["--filter=!plugin/memory", "--filter=!memory/returned/plans"]
+NOT_SANITIZED_CONV = [f"--filter=!kernel/conv*/f32/2d.{i}*" for i in ("real", "blocks", "*order")]
 
 
 def shorter(device):
@@ -602,20 +604,21 @@ def shorter(device):
 
 
 def sanitized(device):
-    return [*shorter(device), *NOT_SANITIZED, *(NOT_SANITIZED_SIM if device == "sim" else [])]
+    return [*shorter(device), *NOT_TWICE]
 
 
 def asan_steps(run, full):
     """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all
-    dtypes: each has kernels of its own; a third of the cases of each."""
+    dtypes: each has kernels of its own; a third of the cases of each. Of the simulator's kernels every second case of f32."""
     if permitted.leaks_option():
         run.count.skip("asan/leaks", permitted.why_not("leaks"))
     with reports(run, "asan"):
         meson_step(run, "asan", ASAN, slower=6, at_once=2 * os.cpu_count())
-    kernels = ["--quick", "--suite=kernel,gradient", "--shard=1/3"]
-    others = ["--quick", "--suite=plugin,runtime,memory,ccl", *NOT_SANITIZED]
+    parts = {"cpu": [["--quick", "--suite=kernel,gradient", "--shard=1/3"], ["--quick", "--suite=plugin,runtime,memory,ccl", *NOT_TWICE]],
+             "sim": [["--quick", "--filter=kernel/*/f32/*", *NOT_SANITIZED_CONV, "--shard=1/2"],
+                     ["--quick", "--suite=plugin,runtime,memory", *NOT_TWICE]]}
     for device in DEVICES:
-        for part in [[]] if full else [kernels, others] if device == "cpu" else [sanitized(device)]:
+        for part in [[]] if full else parts.get(device, [sanitized(device)]):
             with reports(run, "asan"):
                 conform_step(run, "asan", device, *part)
 
@@ -625,15 +628,15 @@ def tsan_steps(run):
     cpu's kernels half of the cases of each row: races are in how a row shares its work."""
     with reports(run, "tsan"):
         meson_step(run, "tsan", TSAN, slower=6, at_once=2 * os.cpu_count())
-    few = ["--quick", *(f"--filter={i}" for i in ("runtime/*", "memory/*", "kernel/[a-c]*/f32/*")), *NOT_SANITIZED]
-    parts = {"sim": [[*few, *NOT_SANITIZED_SIM]],
-             "cpu": [["--quick", "--filter=kernel/*/f32/*", "--shard=1/2"], ["--quick", "--suite=plugin,runtime,memory,ccl", *NOT_SANITIZED]]}
+    few = ["--quick", *(f"--filter={i}" for i in ("runtime/*", "memory/*", "kernel/[a-c]*/f32/*")), *NOT_TWICE]
+    parts = {"sim": [[*few, *NOT_SANITIZED_CONV]],
+             "cpu": [["--quick", "--filter=kernel/*/f32/*", "--shard=1/2"], ["--quick", "--suite=plugin,runtime,memory,ccl", *NOT_TWICE]]}
     for device in DEVICES:
         for part in parts.get(device, [sanitized(device)]):
             with reports(run, "tsan"):
                 conform_step(run, "tsan", device, *part)
     with reports(run, "tsan"):
-        conform_step(run, "tsan", "cpu", *few, streams="async")
+        conform_step(run, "tsan", "cpu", *few, *NOT_SANITIZED_CONV, streams="async")
 
 
 @contextlib.contextmanager
