@@ -162,10 +162,14 @@ def wrong_values():
 def devices_and_paths():
     for command in (["info"], ["ops", "--device"], ["bench"]):
         walk([([*command, "nowhere"], 3, "there are: stage", "bp list"), ([*command, "stage:7"], 3, "has 1"),
-              ([*command, "stage:x"], 3, "expected kind or kind:index"),
-              ([*command, "./good.onnx"], 3, "this is the path of a file", "BP_PLUGIN_PATH"),
+              ([*command, "stage:x"], 3, "expected kind or kind:index")])
+    for command in (["info"], ["ops", "--device"]):
+        walk([([*command, "./good.onnx"], 3, "this is the path of a file", "BP_PLUGIN_PATH"),
               ([*command, os.path.join(STAGE, "bp_actor.so")], 3, "this is the path of a file", "bp_core_load_path")])
     walk([
+        (["bench", "./good.onnx"], 3, "'./good.onnx'", "a plugin's library, whose name ends in .so"),
+        (["bench", "./none.so"], 3, "./none.so: no such file"),
+        (["report", "./good.onnx", "-o", "page.html"], 3, "whose name ends in .so"),
         (["conform", "./folder"], 3, "'./folder'", "a plugin's library, whose name ends in .so"),
         (["conform", "./good.onnx"], 3, "whose name ends in .so"),
         (["conform", "nowhere"], 3, "there are: stage"),
