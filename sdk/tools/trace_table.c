@@ -21,6 +21,12 @@ static char *table_share(uint64_t part, uint64_t of)
     return bp_text_format("%.1f %%", of ? 100 * (double)part / (double)of : 0);
 }
 
+/* "1 gap", "7 gaps". The caller frees it. */
+static char *table_count(uint64_t n, const char *one, const char *many)
+{
+    return bp_text_format("%llu %s", (unsigned long long)n, n == 1 ? one : many);
+}
+
 /* Adds a row of cells, and frees them. */
 static void table_row(struct bp_table *table, char **cell, size_t n)
 {
@@ -39,7 +45,7 @@ static void table_by(const struct trace_rows *rows, const char *by, uint32_t mos
     struct bp_table t;
 
     if (!rows->n) {
-        printf("No event has a %s.\n", by);
+        printf("No event has %s %s.\n", *by == 'o' ? "an" : "a", by);
         return;
     }
     for (uint32_t i = 0; i < rows->n; i++) total += rows->row[i].times.self;
@@ -71,10 +77,9 @@ static void table_streams(const struct trace_stats *s, uint32_t device, uint64_t
     for (uint32_t i = 0; i < s->n_stream; i++) {
         if (s->stream[i].device != device) continue;
         char *share = table_share(s->stream[i].busy, length), *busy = table_ns(s->stream[i].busy);
-        printf("  %s: busy %s (%s), %llu pieces of work\n", s->stream[i].name, share, busy,
-               (unsigned long long)s->stream[i].n_work);
-        free(share);
-        free(busy);
+        char *work = table_count(s->stream[i].n_work, "piece of work", "pieces of work");
+        printf("  %s: busy %s (%s), %s\n", s->stream[i].name, share, busy, work);
+        free(share), free(busy), free(work);
     }
 }
 
@@ -92,14 +97,12 @@ static void table_delay(struct trace_times *delay)
 
 static void table_gaps(const struct trace_device *d)
 {
-    char *idle = table_ns(d->idle);
+    char *idle, *count;
 
-    if (!d->n_gap) {
-        free(idle);
-        return;
-    }
-    printf("  computed nothing for %s between two pieces of work, in %llu gaps:\n", idle,
-           (unsigned long long)d->n_gap);
+    if (!d->n_gap) return;
+    idle = table_ns(d->idle);
+    count = table_count(d->n_gap, "gap", "gaps");
+    printf("  computed nothing for %s between two pieces of work, in %s:\n", idle, count);
     for (int i = 0; i < TRACE_CAUSE_COUNT; i++) {
         if (!d->cause[i]) continue;
         char *ns = table_ns(d->cause[i]), *share = table_share(d->cause[i], d->idle);
@@ -107,7 +110,7 @@ static void table_gaps(const struct trace_device *d)
         free(ns);
         free(share);
     }
-    printf("  the longest gaps:\n");
+    printf(d->n_gap == 1 ? "  the gap:\n" : "  the longest gaps:\n");
     for (uint32_t i = 0; i < d->gaps && i < 5; i++) {
         const struct trace_gap *g = &d->gap[i];
         char *at = table_ns(g->begin_ns), *ns = table_ns(g->end_ns - g->begin_ns);
@@ -116,7 +119,7 @@ static void table_gaps(const struct trace_device *d)
                bp_trace_cause_text[g->cause]);
         free(at), free(ns), free(before), free(after);
     }
-    free(idle);
+    free(idle), free(count);
 }
 
 static void table_device(struct trace_stats *s, uint32_t index, uint64_t length)
@@ -154,9 +157,9 @@ int bp_trace_table(struct bp_profile *profile, const char *by, uint32_t rows)
     bp_profile_get_info(profile, &info);
     bp_trace_stats(profile, &s);
     char *length = table_ns(info.length_ns), *command = bp_text_clean(info.command);
-    printf("%s: %llu events in %s\n\n", *command ? command : "profile",
-           (unsigned long long)bp_profile_events(profile), length);
-    free(length), free(command);
+    char *events = table_count(bp_profile_events(profile), "event", "events");
+    printf("%s: %s in %s\n\n", *command ? command : "profile", events, length);
+    free(length), free(command), free(events);
     while (strcmp(by, bp_trace_by_name[index])) index++;
     if (index == TRACE_OP && s.ops_are_calls && s.by[TRACE_OP].n)
         printf("No device has recorded times: these are the times of calls on the host.\n");

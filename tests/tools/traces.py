@@ -206,6 +206,22 @@ def test_table(folder):
     return ok and wrong.returncode == 2 and b"got 'colour'" in wrong.stderr
 
 
+def test_counts(folder):
+    """the table counts one event, piece of work and gap in the singular"""
+    f = pf.File(9 * MS)
+    for tag, begin in enumerate((1, 5), 1):
+        f.add(0, pf.KERNEL, begin * MS, (begin + 2) * MS, "k", device="gpu:0", stream=tag, tag=tag, flags=pf.ON_DEVICE)
+    f.write(f"{folder}/two.prof")
+    two = bp("trace", f"{folder}/two.prof").stdout.decode()
+    f = pf.File(9 * MS)
+    f.add(11, pf.MARK, MS, MS, "here")
+    f.write(f"{folder}/one.prof")
+    one = bp("trace", f"{folder}/one.prof").stdout.decode()
+    print("#", [two, one])
+    return (all(text in two for text in (": 2 events in 9000.0 us\n", "in 1 gap:\n", "  the gap:\n")) and two.count(", 1 piece of work\n") == 2
+            and ": 1 event in " in one and "No event has an op.\n" in one)
+
+
 def test_page(folder):
     """the page has its data inside, loads nothing, and no name ends its script"""
     example().write(f"{folder}/a.prof")
