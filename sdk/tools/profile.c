@@ -149,23 +149,39 @@ static int profile_report(const struct profiling *p, const char *command)
     return status;
 }
 
-/* Without -o the file is temporary. Returns false after a message. */
-static bool profile_choose_file(struct profiling *p)
+/* Removes the profile of an earlier run: if this one wrote none, the old one would be shown. Only
+ * a regular file is removed, no device such as /dev/full. Returns false after a message. */
+static bool profile_remove_old(const char *path)
+{
+    struct stat info;
+
+    if (stat(path, &info)) return true; /* the profiler reports any other fault than absence */
+    if (!S_ISREG(info.st_mode)) {
+        bp_complain("profile", "--output '%s' is no regular file: name another one", path);
+        return false;
+    }
+    if (!unlink(path) || errno == ENOENT) return true;
+    bp_complain("profile", "--output '%s' cannot be replaced: %s", path, strerror(errno));
+    return false;
+}
+
+/* Without -o the file is temporary. Returns an exit status, after a message if it is not good. */
+static int profile_choose_file(struct profiling *p)
 {
     const char *tmp = getenv("TMPDIR");
 
     if (p->out) {
         p->pattern = bp_text_format("%s", p->out);
-        if (!strstr(p->pattern, "%p")) unlink(p->pattern); /* an old one would be shown */
-        return true;
+        if (strstr(p->pattern, "%p") || profile_remove_old(p->pattern)) return BP_EXIT_GOOD;
+        return BP_EXIT_USAGE;
     }
     p->folder = bp_text_format("%s/bp-profile-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(p->folder)) {
         bp_complain("profile", "%s cannot be created: %s", p->folder, strerror(errno));
-        return false;
+        return BP_EXIT_BROKEN;
     }
     p->pattern = bp_text_format("%s/%%p.prof", p->folder);
-    return true;
+    return BP_EXIT_GOOD;
 }
 
 /* The options of bp end before the first word that is none; the rest is the command. */
@@ -216,11 +232,13 @@ int bp_cmd_profile(int argc, char **argv)
     int status = bp_options_parse(&usage, own < argc ? own + 1 : argc, argv, words);
 
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!profile_choose_file(&p)) return BP_EXIT_BROKEN;
-    code = profile_run(&p, argv + own);
-    shown = p.child > 0 && code != 127 && code != 126 ? profile_report(&p, argv[own])
-                                                      : BP_EXIT_GOOD;
-    if (p.folder) rmdir(p.folder);
+    code = profile_choose_file(&p);
+    shown = BP_EXIT_GOOD;
+    if (!code) {
+        code = profile_run(&p, argv + own);
+        if (p.child > 0 && code != 127 && code != 126) shown = profile_report(&p, argv[own]);
+        if (p.folder) rmdir(p.folder);
+    }
     free(p.folder);
     free(p.pattern);
     return code ? code : shown;

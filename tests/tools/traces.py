@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -270,6 +271,20 @@ def test_profile(folder):
     return (ok and failing.returncode == 1 and killed.returncode == 137 and missing.returncode == 127
             and b"No such file" in missing.stderr and none.returncode == 4 and b"wrote no profile" in none.stderr
             and both.returncode == 7 and sum(name.startswith("two-") for name in os.listdir(folder)) == 2)
+
+
+def test_output_of_profile(folder):
+    """bp profile -o replaces an old file only if it is a regular one, and runs nothing before it refuses"""
+    pipe, old = f"{folder}/pipe", f"{folder}/old"
+    os.mkfifo(pipe)
+    with open(old, "w", encoding="utf-8") as f:
+        f.write("of an earlier run")
+    refused = [bp("profile", "-o", path, "--", "touch", f"{folder}/ran") for path in (pipe, folder)]
+    replaced = bp("profile", "-o", old, "--", "true")
+    print("#", refused, replaced)
+    return (all(r.returncode == 2 and b"is no regular file" in r.stderr for r in refused) and stat.S_ISFIFO(os.stat(pipe).st_mode)
+            and os.path.isdir(folder) and not os.path.exists(f"{folder}/ran")
+            and replaced.returncode == 4 and b"wrote no profile" in replaced.stderr and not os.path.exists(old))
 
 
 def test_signal(folder):
