@@ -23,11 +23,8 @@ struct figure {
 
 static bool take_number(const cJSON *row, const char *key, double *out)
 {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(row, key);
-
-    if (!cJSON_IsNumber(number) || !isfinite(number->valuedouble)) return false;
-    *out = number->valuedouble;
-    return true;
+    *out = bp_json_number(row, key);
+    return !isnan(*out);
 }
 
 /* The spread: the middle half of the pairs and the medians of the repeats. */

@@ -25,12 +25,8 @@ struct profile_rows {
 
 static bool profile_number(const cJSON *row, const char *key, double *out)
 {
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(row, key);
-
-    if (!cJSON_IsNumber(number) || !isfinite(number->valuedouble) || number->valuedouble < 0)
-        return false;
-    *out = number->valuedouble;
-    return true;
+    *out = bp_json_number(row, key);
+    return *out >= 0;
 }
 
 static bool profile_take_row(struct profile_row *r, const cJSON *row)

@@ -34,7 +34,4 @@ bool device_is_beside(const cJSON *row); /* a row of the benchmark "... beside a
 /* In report_page.c: the whole page. */
 void device_report_html(const struct device_report *d, FILE *file);
 
-/* A number of a JSON object; NaN if it is absent. */
-double device_number(const cJSON *object, const char *key);
-
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c: builds and prints the JSON output of commands. */
+/* json.c: builds and prints the JSON output of commands, and reads members of objects. */
 #include "tools.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void bp_json_text(cJSON *object, const char *key, const char *text)
@@ -24,6 +25,13 @@ const char *bp_json_get(const cJSON *object, const char *key)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     return text ? text : "";
+}
+
+double bp_json_number(const cJSON *object, const char *key)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    return cJSON_IsNumber(number) && isfinite(number->valuedouble) ? number->valuedouble : NAN;
 }
 
 int bp_json_print(cJSON *json)

@@ -6,7 +6,6 @@
 
 #include <earlier.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,13 +17,6 @@ struct reporting {
     struct bp_texts filters; /* of cases */
     char folder[64];         /* of the reports of children; "" if there is none */
 };
-
-double device_number(const cJSON *object, const char *key)
-{
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, key);
-
-    return cJSON_IsNumber(number) ? number->valuedouble : NAN;
-}
 
 /* ---- reading reports ---- */
 

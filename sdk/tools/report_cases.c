@@ -4,6 +4,7 @@
 #include "device_report.h"
 
 #include <earlier.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +32,8 @@ static bool cases_is_note(const char *id)
 static void cases_take(struct report *r, const cJSON *json, const struct earlier *e)
 {
     const struct earlier_case *known = earlier_find(e, bp_json_get(json, "id"));
-    const cJSON *worst = cJSON_GetObjectItemCaseSensitive(json, "worst");
     enum suite suite = cases_suite(bp_json_get(json, "id"));
+    double worst = bp_json_number(json, "worst");
     struct report_case *c = &r->at[r->n];
 
     if (!known || suite == SUITE_COUNT || known->outcome == OUTCOME_COUNT) return;
@@ -43,7 +44,7 @@ static void cases_take(struct report *r, const cJSON *json, const struct earlier
                               .selected = true,
                               .outcome = known->outcome,
                               .seconds = known->seconds,
-                              .worst = cJSON_IsNumber(worst) ? worst->valuedouble : -1};
+                              .worst = isnan(worst) ? -1 : worst};
     c->fixed = cases_is_note(c->id);
     r->n++;
     r->selected++;
@@ -91,7 +92,7 @@ static void cases_missing(struct device_report *d)
     {
         const struct bp_opinfo *op = bp_opinfo_find(bp_json_get(one, "op"));
         enum level level = level_find(bp_json_get(one, "level"));
-        double models = device_number(one, "models");
+        double models = bp_json_number(one, "models");
         if (!op || level == LEVEL_COUNT || r->n_missing == bp_opinfo_count()) continue;
         r->missing[r->n_missing++] = (struct report_missing){
             .op = op->name,

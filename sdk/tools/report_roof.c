@@ -32,8 +32,8 @@ enum {
 
 static void roof_take(struct roof *f, const cJSON *row)
 {
-    double operations = device_number(row, "operations"), bytes = device_number(row, "bytes"),
-           seconds = device_number(row, "seconds");
+    double operations = bp_json_number(row, "operations"), bytes = bp_json_number(row, "bytes"),
+           seconds = bp_json_number(row, "seconds");
 
     if (!(operations >= 0) || !(bytes > 0) || !(seconds > 0) || !isfinite(operations / seconds) ||
         !isfinite(bytes / seconds) || device_is_beside(row))

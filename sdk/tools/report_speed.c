@@ -16,7 +16,7 @@ static const cJSON *speed_find(const cJSON *bench, const cJSON *like)
     {
         if (!strcmp(bp_json_get(row, "name"), bp_json_get(like, "name")) &&
             !strcmp(bp_json_get(row, "unit"), bp_json_get(like, "unit")) &&
-            device_number(row, "threads") == device_number(like, "threads"))
+            bp_json_number(row, "threads") == bp_json_number(like, "threads"))
             return row;
     }
     return NULL;
@@ -35,7 +35,7 @@ static void speed_cell(FILE *file, const char *format, double number)
  * of two times may be 0 or less. */
 static double speed_times(const cJSON *row, const cJSON *cpu)
 {
-    double here = device_number(row, "value"), there = cpu ? device_number(cpu, "value") : NAN;
+    double here = bp_json_number(row, "value"), there = cpu ? bp_json_number(cpu, "value") : NAN;
 
     if (!(here > 0) || !(there > 0)) return NAN;
     return strcmp(bp_json_get(row, "unit"), "ns") ? here / there : there / here;
@@ -56,7 +56,7 @@ static double speed_scale(const cJSON *row, const char **out_unit)
         const char *unit;
     } units[] = {{1e9, 1e9, "s"}, {1e7, 1e6, "ms"}, {1e4, 1e3, "us"}};
 
-    double most = fmax(device_number(row, "value"), device_number(row, "high"));
+    double most = fmax(bp_json_number(row, "value"), bp_json_number(row, "high"));
 
     *out_unit = bp_json_get(row, "unit");
     if (strcmp(*out_unit, "ns")) return 1;
@@ -77,17 +77,17 @@ static void speed_row(const struct device_report *d, const cJSON *row, FILE *fil
     fprintf(file, "<tr><th class=\"words\">");
     escape(file, bp_json_get(row, "name"));
     fprintf(file, "</th>");
-    speed_cell(file, "%.4g", device_number(row, "value") / scale);
+    speed_cell(file, "%.4g", bp_json_number(row, "value") / scale);
     fprintf(file, "<td>");
     escape(file, unit);
-    fprintf(file, "</td><td>%.4g to %.4g</td>", device_number(row, "low") / scale,
-            device_number(row, "high") / scale);
-    speed_cell(file, "%.3f", device_number(row, "ratio"));
+    fprintf(file, "</td><td>%.4g to %.4g</td>", bp_json_number(row, "low") / scale,
+            bp_json_number(row, "high") / scale);
+    speed_cell(file, "%.3f", bp_json_number(row, "ratio"));
     fprintf(file, "<td class=\"words\">");
     escape(file, bp_json_get(row, "reference"));
     fprintf(file, "</td>");
     if (d->cpu) {
-        speed_cell(file, "%.4g", cpu ? device_number(cpu, "value") / scale : NAN);
+        speed_cell(file, "%.4g", cpu ? bp_json_number(cpu, "value") / scale : NAN);
         fprintf(file, "<td class=\"%s\">", times >= 1 ? "good" : "");
         if (isfinite(times)) fprintf(file, "%.3g", times);
         fprintf(file, "</td>");

@@ -149,6 +149,8 @@ char *bp_uuid_text(const uint8_t uuid[16]);
 void bp_json_text(cJSON *object, const char *key, const char *text); /* cleaned; NULL: "" */
 void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", ...] */
 const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if the key is absent */
+/* A finite number; NaN if there is none of this key. */
+double bp_json_number(const cJSON *object, const char *key);
 int bp_json_print(cJSON *json); /* prints and deletes json; returns the exit status */
 
 /* In installed.c: the path of a file that is installed at this path from the directory of bp; and a
