@@ -109,11 +109,8 @@ void compare_html(const struct compare *c, FILE *file)
 {
     bool good = !c->count[COMPARE_REGRESSION];
 
-    fprintf(file,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
-            "name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Comparison of "
-            "bp %s</title>\n<style>%s</style></head>\n<body>\n<h1>Comparison of bp %s</h1>\n<p>",
-            c->kind, report_style, c->kind);
+    report_page_begin("Comparison of bp ", c->kind, "", file);
+    fprintf(file, "<p>");
     escape(file, c->device[0]);
     fprintf(file, ", now ");
     escape(file, c->device[1]);
@@ -125,9 +122,10 @@ void compare_html(const struct compare *c, FILE *file)
         fprintf(file, "</p>\n");
     }
     for (int change = 0; change < COMPARE_COUNT; change++) {
+        if (!c->count[change]) continue;
         fprintf(file, "<h2>%zu %s</h2>\n<ul>\n", c->count[change], compare_title[change]);
         compare_items_html(c, (enum compare_change)change, file);
         fprintf(file, "</ul>\n");
     }
-    fprintf(file, "<p>%zu without a difference</p>\n</body></html>\n", c->same);
+    fprintf(file, "<h2>%zu without a difference</h2>\n</body></html>\n", c->same);
 }

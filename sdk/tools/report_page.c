@@ -40,13 +40,7 @@ static void page_head(const struct device_report *d, FILE *file)
     const struct report *r = &d->cases;
     size_t bad = page_failures(r);
 
-    fprintf(file,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
-            "name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>Report on ");
-    escape(file, r->device);
-    fprintf(file, "</title>\n<style>%s</style></head>\n<body>\n<h1>Report on ", report_style);
-    escape(file, r->device);
-    fprintf(file, "</h1>\n");
+    report_page_begin("Report on ", r->device, "", file);
     page_text("<p>", bp_json_get(d->conform, "description"), "</p>\n", file);
     page_text("<p class=\"soft\">", bp_json_get(d->conform, "driver"), "</p>\n", file);
     page_text("<p class=\"soft\">", bp_json_get(d->conform, "machine"), "</p>\n", file);
@@ -89,7 +83,7 @@ static void page_next(const struct device_report *d, FILE *file)
 
     fprintf(file, "<h2>What to do next</h2>\n");
     page_text(page_is_judged(d) ? "<p>The next level: " : "<p>The level is not judged: ",
-              bp_json_get(d->conform, "level_reason"), "</p>\n", file);
+              bp_json_get(d->conform, "level_reason"), ".</p>\n", file);
     if (page_failures(r))
         fprintf(file,
                 "<p>First the cases that fail: each level needs all cases of its suites.</p>\n");

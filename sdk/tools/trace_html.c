@@ -4,6 +4,7 @@
 #include "trace.h"
 
 #include "trace_page_html.h"
+#include <report/report.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,13 @@ static void html_events(struct html *h)
         bp_trace_put(&h->out, "\":");
         bp_trace_quoted(&h->out, bp_profile_kind_name(kind));
     }
+    bp_trace_put(&h->out, "},\n\"causes\":{");
+    for (int i = 0; i < TRACE_CAUSE_COUNT; i++) {
+        if (i) bp_trace_put(&h->out, ",");
+        bp_trace_quoted(&h->out, bp_trace_cause_word[i]);
+        bp_trace_put(&h->out, ":");
+        bp_trace_quoted(&h->out, bp_trace_cause_text[i]);
+    }
     bp_trace_put(&h->out, "}");
     bp_trace_end(&w);
 }
@@ -176,6 +184,8 @@ int bp_trace_html(struct bp_profile *profile, FILE *file)
     h->out.file = file;
     h->profile = profile;
     h->length = info.length_ns;
+    report_page_begin(*info.command ? "Profile of " : "Profile", info.command,
+                      (const char *)trace_page_style, file);
     bp_trace_put(&h->out, (const char *)trace_page_before);
     bp_trace_put(&h->out, "{\"stats\":");
     for (const char *c = text; *c; c++) /* "</script>" would end the data */

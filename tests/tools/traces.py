@@ -231,6 +231,7 @@ def test_page(folder):
     data, _ = json.JSONDecoder().raw_decode(page[page.index("const P = ") + 10:])
     print("#", data["total"], len(data["events"]), data["memory"])
     return (got.returncode == 0 and len(data["events"]) == data["total"] == 20
+            and "<title>Profile of app &quot;quoted&quot; ?&lt;/script&gt;</title>" in page and "(prefers-color-scheme:dark)" in page
             and page.count("</script>") == 1 and not re.search(r"(src|href)=|url\(|@import|fetch\(|https?://(?!www.w3.org/2000/svg)", page)
             and data["memory"] == [{"device": "gpu:0", "points": [[0, 0], [9 * MS, 5000], [90 * MS, 0]]}]
             and data["stats"]["rows"])

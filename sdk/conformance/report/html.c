@@ -11,13 +11,8 @@ static void print_head(const struct report *r, FILE *file)
 {
     bool good = report_is_good(r);
 
-    fprintf(file, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                  "<meta name=\"viewport\" "
-                  "content=\"width=device-width,initial-scale=1\"><title>Conformance of ");
-    escape(file, r->device);
-    fprintf(file, "</title>\n<style>%s</style></head>\n<body>\n<h1>Conformance of ", report_style);
-    escape(file, r->device);
-    fprintf(file, "</h1>\n<p>");
+    report_page_begin("Conformance of ", r->device, "", file);
+    fprintf(file, "<p>");
     escape(file, r->description);
     fprintf(file, " <span class=\"soft\">");
     escape(file, r->driver);
@@ -109,8 +104,8 @@ struct cell {
     size_t good, bad, other;
 };
 
-static void count_cell(const struct report *r, const char *suite, const char *op,
-                       const char *dtype, struct cell *cell)
+static void count_cell(const struct report *r, const char *suite, const char *op, const char *dtype,
+                       struct cell *cell)
 {
     char prefix[80];
     size_t n;
@@ -199,8 +194,8 @@ void report_html_support(const struct report *r, FILE *file)
         print_support(r, "kernel", op->name, op->types[0], file);
     }
     print_own(r, file);
-    for (size_t i = BP_COMM_BARRIER + 1; r->suite_totals[SUITE_CCL][OUTCOME_PASS] &&
-                                         i < BP_COMM_SEND; i++)
+    for (size_t i = BP_COMM_BARRIER + 1;
+         r->suite_totals[SUITE_CCL][OUTCOME_PASS] && i < BP_COMM_SEND; i++)
         print_support(r, "ccl", calls[i], BP_MASK_ANY, file);
     fprintf(file, "</tbody></table></div>\n");
 }

@@ -172,14 +172,16 @@ const char *report_worst(double worst, char *text, size_t size);
 /* Splits the id of a kernel case. Returns false if the id names no kernel row. */
 bool report_parts(const char *id, char op[40], char dtypes[24], char row[64]);
 
-extern const char report_style[]; /* in style.c: the CSS of the HTML report */
-
 void report_text(const struct report *report, FILE *file);
 void report_json(const struct report *report, FILE *file);
 void report_junit(const struct report *report, FILE *file);
 void report_html(const struct report *report, FILE *file);
 
-/* The sections of that page, which need no more of the report than the cases, the totals and the
+/* In page.c: writes the head of a page, and opens its body with the heading: `title`, behind it
+ * `of`, which may be of any origin. more_style: CSS behind that of all pages. */
+void report_page_begin(const char *title, const char *of, const char *more_style, FILE *file);
+
+/* The sections of the page of a report. They need no more of it than the cases, the totals and the
  * options' device and seed: for pages that show a report among other things. */
 void report_html_totals(const struct report *report, FILE *file);
 void report_html_failures(const struct report *report, FILE *file);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* style.c: the CSS of the HTML report: light and dark, for phones and wide screens. */
+/* page.c: the head of each HTML page of bp, with the CSS: light and dark, for phones and wide
+ * screens. */
+#include "escape.h"
 #include "report.h"
 
 /* clang-format off */
-const char report_style[] =
+static const char page_style[] =
     ":root{color-scheme:light dark;--back:#fff;--text:#1a1d21;--soft:#5c6570;--line:#dde1e6;"
     "--card:#f6f7f9;--good:#1a7f46;--good-back:#dff3e6;--bad:#b3261e;--bad-back:#fbe3e1;"
     "--dull-back:#eceff2;--bar:#3b6fb5}"
@@ -45,3 +47,15 @@ const char report_style[] =
     "svg .over{fill:var(--bad)}"
     "svg .edge{stroke:var(--line)}";
 /* clang-format on */
+
+void report_page_begin(const char *title, const char *of, const char *more_style, FILE *file)
+{
+    fprintf(file, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                  "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>");
+    escape(file, title);
+    escape(file, of);
+    fprintf(file, "</title>\n<style>%s%s</style></head>\n<body>\n<h1>", page_style, more_style);
+    escape(file, title);
+    escape(file, of);
+    fprintf(file, "</h1>\n");
+}
