@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* new_plugin_write.c: writes the files of a new plugin from the templates.
  *
- * The templates are files that a compiler, a shell or a reader of YAML takes as they are. Comments
- * mark the lines that depend on features of the plugin:
+ * The templates are files that a compiler, a shell or a reader of YAML or Markdown takes as they
+ * are. Comments mark the lines that depend on features of the plugin:
  *
  *     TEXT / *- WORD * /        TEXT #- WORD       a line of plugins without the feature WORD
  *     / *+ WORD: TEXT * /       #+ WORD: TEXT      a line of plugins with it
@@ -41,6 +41,7 @@ static const struct source {
     {"ccl", "segment.c", NULL, NEW_CCL, 0},
     {"profiler", "profiler.c", NULL, NEW_PROFILER, 0},
     {"addon", "addon.c", NULL, NEW_ADDON, 0},
+    {"readme", "README.md", NULL, 0, 0},
     {"ci", "sdk.sh", "ci/sdk.sh", 0, 0},
     {"ci", "github.yml", ".github/workflows/conformance.yml", 0, 0},
     {"ci", "gitlab.yml", ".gitlab-ci.yml", 0, 0},

@@ -123,8 +123,22 @@ def combinations():
     yield ["--add-on"]
 
 
+def readme_lists(folder, files):
+    """Whether the table of a plugin's README has each of these files, and no others."""
+    named = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`.*?) \|", plugins.read(folder, "README.md"), re.M)))
+    return sorted(named) == sorted({f.split("/")[0] if f.startswith(".github") else f for f in files} - {"README.md"})
+
+
+def readme_commands(folder):
+    """The commands of a plugin's README, without the last one, which runs the suite."""
+    block, = re.findall(r"```sh\n(.*?)```", plugins.read(folder, "README.md"), re.S)
+    *lines, last = block.splitlines()
+    moved.expect(last.startswith("bp conform"), f"{folder}: README.md ends its commands with {last}")
+    return "\n".join(lines)
+
+
 def builds(installed):
-    """Every combination of options is a tree that compiles without a warning, names itself only, and has readable CI files."""
+    """Every combination of options is a tree that compiles without a warning, names itself only, lists its files, and has readable CI files."""
     number = 0
     for number, options in enumerate(combinations()):
         name = f"dev{number}"
@@ -132,6 +146,7 @@ def builds(installed):
         folder = os.path.join(installed.work, name)
         files = [p for p in listing(folder) if os.path.isfile(p)]
         moved.expect(sorted(wrote["files"]) == sorted(os.path.relpath(p, folder) for p in files), f"{wrote}: {files}")
+        moved.expect(readme_lists(folder, wrote["files"]), f"{options}: the table of README.md differs from {wrote['files']}")
         for path in files:
             text = plugins.read(path)
             wrong = re.search(r"template|/\*[-+] |#[-+] |@sdk@", os.path.basename(path) + text, re.I)
@@ -164,6 +179,7 @@ def github(installed):
 def gitlab(installed):
     """GitLab's steps of an add-on build it, and its row passes; a row that is wrong makes them fail."""
     folder, said = steps(installed, "mine", ".gitlab-ci.yml", "--add-on")
+    installed.sh(folder, readme_commands(folder))
     moved.expect("uses Backplane" in said and re.search("^[1-9][0-9]* pass", said, re.M), said[-800:])
     text = plugins.read(folder, "mine.c").replace("+ a->b)) / 2", "+ a->b)) / 3")
     write(f"{folder}/mine.c", text)
@@ -177,7 +193,7 @@ def gitlab(installed):
 
 def quick(installed, name, options, *arguments):
     folder = installed.new_plugin(name, *options)
-    installed.sh(folder, f"sh build.sh {STRICT} && bp manifest bp_{name}.so")
+    installed.sh(folder, readme_commands(folder))
     report = json.loads(installed.sh(folder, f"bp conform {name} --json - --quick {' '.join(arguments)}"))
     return folder, report["totals"]
 
