@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slow.c: an app with three planted faults, which docs/profiling.md finds: in each step it copies
- * weights that do not change, waits for the device, and adds small parts one by one. "fast" as
- * argument avoids the faults. */
+ * weights that do not change, waits for the device, and multiplies small parts one by one. "fast"
+ * as argument avoids the faults. */
 #include <backplane/backplane.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct slow {
     bool is_fast;
 };
 
-/* w + w, after a copy of w to the device; then many small additions. */
+/* w + w, after a copy of w to the device; then many small products. */
 static enum bp_status slow_step(const struct slow *s)
 {
     struct bp_tensor *sum = NULL;
