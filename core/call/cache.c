@@ -124,10 +124,23 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
     return found;
 }
 
+/* Each step has a plan of its own, with memory of the host that no plugin reports: descriptors, and
+ * executors of tens of KB. So a call counts as its steps: a decomposition may have hundreds. */
+static uint32_t cache_steps(const struct bp_prepared *p)
+{
+    uint32_t steps = p->n_step;
+
+    for (uint32_t i = 0; i < p->n_step; i++)
+        if (p->step[i].fallback) steps += p->step[i].fallback->n_step;
+    return steps ? steps : 1;
+}
+
 /* The data of bound calls (packed weights) is needed as long as their constants exist, whatever its
  * size; the limit of the device's memory counts it. So only unbound calls count in cache->bytes. */
 static void cache_count(struct bp_cache *cache, const struct bp_prepared *p, int sign)
 {
+    cache->n += (uint32_t)sign;
+    cache->steps += (uint64_t)sign * cache_steps(p);
     if (p->bound) cache->n_bound += (uint32_t)sign;
     else cache->bytes += (uint64_t)sign * p->plan_bytes;
 }
@@ -155,7 +168,6 @@ static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
         i = j;
     }
     cache->slot[i].call = NULL;
-    cache->n--;
     cache_count(cache, p, -1);
     return p;
 }
@@ -195,35 +207,56 @@ static bool cache_grow(struct bp_cache *cache)
     return true;
 }
 
-enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
+static bool cache_has_room(const struct bp_cache *cache, const struct bp_prepared *p)
 {
-    struct bp_prepared *gone[64];
-    uint32_t n_gone = 0;
-    bool room = true;
-
-    bp_pool_lock(cache->pool);
-    while (cache->n && n_gone < 64 &&
-           (cache->n >= cache->max ||
-            (!p->bound && cache->bytes + p->plan_bytes > cache->bytes_max))) {
-        struct bp_prepared *victim = cache_evict(cache);
-        if (!victim) break;
-        gone[n_gone++] = victim;
-    }
-    if (2 * (cache->n + 1) > cache->mask + 1) room = cache_grow(cache);
-    room = room || cache->n < cache->mask;
-    if (room) {
-        cache_put(cache, p->hash, p);
-        cache->pinned = p;
-        cache->added++;
-        cache->n++;
-        cache_count(cache, p, 1);
-    }
-    bp_pool_unlock(cache->pool);
-    while (n_gone) bp_prepared_release(gone[--n_gone]);
-    return room ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
+    return cache->steps + cache_steps(p) <= cache->steps_max &&
+           (p->bound || cache->bytes + p->plan_bytes <= cache->bytes_max);
 }
 
-enum bp_status bp_cache_create(struct bp_timeline *owner, uint32_t entries_max, uint64_t bytes_max,
+/* Removes calls until another one fits: up to `most`, which the caller releases without the lock.
+ * Returns how many; fewer than `most`: the call fits now, or no call is left to remove. */
+static uint32_t cache_make_room(struct bp_cache *cache, const struct bp_prepared *p,
+                                struct bp_prepared **out_gone, uint32_t most)
+{
+    uint32_t n = 0;
+
+    while (n < most && cache->n && !cache_has_room(cache, p)) {
+        out_gone[n] = cache_evict(cache);
+        if (!out_gone[n]) break;
+        n++;
+    }
+    return n;
+}
+
+static bool cache_insert(struct bp_cache *cache, struct bp_prepared *p)
+{
+    if (2 * (cache->n + 1) > cache->mask + 1 && !cache_grow(cache) && cache->n >= cache->mask)
+        return false;
+    cache_put(cache, p->hash, p);
+    cache->pinned = p;
+    cache->added++;
+    cache_count(cache, p, 1);
+    return true;
+}
+
+enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
+{
+    enum { ROUND = 64 };
+    struct bp_prepared *gone[ROUND];
+    bool added = true;
+    uint32_t n_gone;
+
+    do {
+        bp_pool_lock(cache->pool);
+        n_gone = cache_make_room(cache, p, gone, ROUND);
+        if (n_gone < ROUND) added = cache_insert(cache, p);
+        bp_pool_unlock(cache->pool);
+        for (uint32_t i = 0; i < n_gone; i++) bp_prepared_release(gone[i]);
+    } while (n_gone == ROUND);
+    return added ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
+}
+
+enum bp_status bp_cache_create(struct bp_timeline *owner, uint64_t steps_max, uint64_t bytes_max,
                                struct bp_cache **out_cache)
 {
     struct bp_device *device = owner->device;
@@ -238,7 +271,7 @@ enum bp_status bp_cache_create(struct bp_timeline *owner, uint32_t entries_max, 
         return bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
     }
     cache->mask = FIRST_SLOTS - 1;
-    cache->max = entries_max;
+    cache->steps_max = steps_max;
     cache->bytes_max = bytes_max;
     cache->device = device;
     cache->pool = pool;
@@ -266,12 +299,11 @@ static bool cache_empty(struct bp_cache *cache, struct emptied *out)
     cache->slot = slot;
     cache->mask = FIRST_SLOTS - 1;
     cache->n = cache->n_bound = 0;
-    cache->bytes = 0;
+    cache->steps = cache->bytes = 0;
     for (uint64_t i = 0; i <= out->mask; i++) {
         struct bp_prepared *p = out->slot[i].call;
         if (!p || p != cache->pinned) continue;
         cache_put(cache, out->slot[i].hash, p);
-        cache->n = 1;
         cache_count(cache, p, 1);
         out->slot[i].call = NULL;
     }

@@ -42,8 +42,9 @@ struct bp_cache {
                                  below, so that an eager call takes one lock for both */
     struct bp_cache_slot *slot;
     uint64_t mask;
-    uint32_t n, max, hand;
+    uint32_t n, hand;
     struct bp_prepared *pinned; /* the call that was found or added last: it may be running */
+    uint64_t steps, steps_max;  /* of all calls: each step has a plan */
     uint64_t bytes, bytes_max;  /* of plans that are not bound to constants */
     uint32_t n_bound;           /* calls bound to constants: freed with these buffers */
     uint64_t hits, misses, evicted, added;
@@ -57,9 +58,9 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
 /* Adds a call to the table, which takes over the caller's reference. */
 enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *prepared);
 
-/* Creates a table of at most entries_max calls. `home`: the timeline that owns the results of the
- * calls. */
-enum bp_status bp_cache_create(struct bp_timeline *owner, uint32_t entries_max, uint64_t bytes_max,
+/* Creates a table of calls that have together at most steps_max steps. The call that was added last
+ * stays, whatever its size. `owner`: the timeline that owns the results of the calls. */
+enum bp_status bp_cache_create(struct bp_timeline *owner, uint64_t steps_max, uint64_t bytes_max,
                                struct bp_cache **out_cache);
 void bp_cache_destroy(struct bp_cache *cache);
 

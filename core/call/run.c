@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_STREAM = 4096, CALLS_DEVICE = 16384 };      /* entries */
-static const uint64_t plans_max = UINT64_C(1) << 30;     /* bytes, by stream and by device */
+/* A table of calls keeps at most so many steps, and so many bytes of plans. */
+enum { STEPS_STREAM = 4096, STEPS_DEVICE = 16384 };
+static const uint64_t plans_max = UINT64_C(1) << 30;
 
 /* One call on a stream. result: room for all outputs, initially NULL. */
 struct request {
@@ -102,9 +103,9 @@ static enum bp_status call_open_caches(struct bp_stream *stream)
     struct bp_device *device = stream->device;
     struct bp_cache *calls = NULL;
 
-    TRY(bp_cache_create(stream->timeline, CALLS_STREAM, plans_max, &stream->cache));
+    TRY(bp_cache_create(stream->timeline, STEPS_STREAM, plans_max, &stream->cache));
     if (atomic_load(&device->calls)) return BP_OK;
-    TRY(bp_cache_create(device->host, CALLS_DEVICE, plans_max, &calls));
+    TRY(bp_cache_create(device->host, STEPS_DEVICE, plans_max, &calls));
     {
         struct bp_cache *none = NULL;
         if (!atomic_compare_exchange_strong(&device->calls, &none, calls)) bp_cache_destroy(calls);
