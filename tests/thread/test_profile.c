@@ -17,7 +17,7 @@ enum {
     THREADS = 8,
     STARTERS = 2,
     ROUNDS = 3,  /* of each starter */
-    STEPS = 100, /* of all workers together, that a starter asks for at a time */
+    STEPS = 100, /* of all workers together, which a starter waits for at a time */
 };
 
 #ifdef __SANITIZE_THREAD__
