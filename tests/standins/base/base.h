@@ -86,6 +86,7 @@ struct base_vendor {
     const char *name; /* in messages: "cann" */
     int illegal;      /* the sticky code of work that accesses memory that it may not access */
     int n_device;     /* 0: not opened */
+    unsigned depth;   /* work items of a stream at which base_submit waits; 0: any number */
     struct base_device device[BASE_DEVICES];
 };
 
@@ -187,7 +188,8 @@ BASE_API struct base_device *base_stream_device(const struct base_stream *stream
 BASE_API void *base_stream_owner(const struct base_stream *stream);
 /* Destroys a stream after its work has ended; the lock is released meanwhile. */
 BASE_API void base_stream_destroy(struct base_stream *stream);
-/* Enqueues work, or records it. `size` bytes of data are copied. On a failure, drop was called. */
+/* Enqueues work, or records it. `size` bytes of data are copied. On a failure, drop was called.
+ * Waits while the stream has as much work as the vendor's depth; the lock is released meanwhile. */
 BASE_API int base_submit(struct base_stream *stream, const struct base_work *work, const void *data,
                          size_t size);
 /* Waits for all work that was submitted before; ms < 0: without a limit. The lock is released

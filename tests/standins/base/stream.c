@@ -128,6 +128,23 @@ void base_stream_destroy(struct base_stream *stream)
     pthread_cond_broadcast(&base.moved);
 }
 
+static bool stream_is_open(const struct base_stream *stream)
+{
+    return base_stream_is(stream) && !stream->ending;
+}
+
+/* Waits until the stream has room for an item. Under the lock, which is released meanwhile. false:
+ * another thread destroys the stream. */
+static bool stream_wait_room(struct base_stream *stream)
+{
+    unsigned depth = stream->device->vendor->depth;
+
+    while (depth && stream_is_open(stream) && !stream->capture &&
+           stream->given - stream->done >= depth)
+        base_wait(NULL);
+    return stream_is_open(stream);
+}
+
 int base_submit(struct base_stream *stream, const struct base_work *work, const void *data,
                 size_t size)
 {
@@ -137,6 +154,10 @@ int base_submit(struct base_stream *stream, const struct base_work *work, const 
         void *copy = (void *)(uintptr_t)data; /* drop frees only what the data points to */
         if (work->drop) work->drop(copy);
         return BASE_NO_MEMORY;
+    }
+    if (!stream_wait_room(stream)) {
+        base_item_drop(item);
+        return BASE_BAD;
     }
     if (stream->capture) return base_capture_add(stream, item);
     *stream->last = item;

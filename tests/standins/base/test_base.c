@@ -75,6 +75,57 @@ static void test_streams_are_late(void)
     test_base_report(good, "a stream runs its work in order, later than the call");
 }
 
+/* Work that notes how much work its device has at most; the first waits until its stream is full,
+ * and then gives the test time to submit more than that. */
+enum {
+    DEPTH = 4
+};
+static size_t deepest;
+
+static int depth_run(void *data, int code)
+{
+    const bool *waits = data;
+    size_t n;
+
+    do {
+        usleep(100);
+        base_lock();
+        n = base_device_pending(&vendor.device[0]);
+        base_unlock();
+    } while (*waits && n < DEPTH);
+    if (*waits) usleep(20000);
+    base_lock();
+    n = base_device_pending(&vendor.device[0]);
+    if (n > deepest) deepest = n;
+    base_unlock();
+    return code;
+}
+
+static const struct base_work depth_work = {depth_run, addition_drop};
+
+static void test_depth(void)
+{
+    _Atomic int sum = 0;
+    struct base_stream *s;
+    bool good = true;
+
+    base_lock();
+    vendor.depth = DEPTH;
+    dropped = 0;
+    s = stream_new(0);
+    for (int i = 0; i < 3 * DEPTH && good; i++) {
+        const bool waits = !i;
+        good = !base_submit(s, &depth_work, &waits, sizeof waits);
+    }
+    good = good && !base_stream_wait(s, -1) && deepest == DEPTH && dropped == 3 * DEPTH;
+    vendor.depth = 0;
+    for (int i = 0; i < DEPTH + 1 && good; i++) good = !addition_add(s, &sum, 1, NULL);
+    good = good && !base_stream_wait(s, -1) && sum == 11111;
+    base_stream_destroy(s);
+    base_unlock();
+    test_base_report(good, "a stream that is full lets the caller wait");
+}
+
 static void test_events(void)
 {
     _Atomic int sum = 0, gate = 0, later = 0;
@@ -281,6 +332,7 @@ int main(void)
     base_vendor_open(&vendor);
     base_unlock();
     test_streams_are_late();
+    test_depth();
     test_events();
     test_memory();
     test_guards();
