@@ -9,9 +9,36 @@
 const char cann_executor_kind[] = "aclOpExecutor";
 
 struct cann_executor {
-    struct cann_call call;
     bool is_repeatable;
+    struct cann_call call; /* last: its arguments and tensors follow */
 };
+
+/* The most arguments and tensors that a call may have: phase 1 collects them here, under the
+ * lock. */
+static struct cann_arg collected_arg[CANN_ARGS];
+static struct cann_slot collected_slot[CANN_SLOTS];
+
+/* The bytes that a call has behind its struct, with its tensors on the host or without. */
+static size_t call_tail(const struct cann_call *call, bool on_host)
+{
+    size_t n = (size_t)call->n_slot;
+
+    return strlen(call->op->letters) * sizeof *call->arg +
+           n * (sizeof *call->slot + (on_host ? sizeof *call->host : 0));
+}
+
+/* Copies a call into memory that has room for its tail, too. */
+static void call_copy(struct cann_call *to, const struct cann_call *from, bool on_host)
+{
+    size_t n_arg = strlen(from->op->letters), n_slot = (size_t)from->n_slot;
+
+    *to = *from;
+    to->arg = (void *)(to + 1);
+    to->slot = (void *)(to->arg + n_arg);
+    to->host = on_host ? (void *)(to->slot + n_slot) : NULL;
+    memcpy(to->arg, from->arg, n_arg * sizeof *to->arg);
+    memcpy(to->slot, from->slot, n_slot * sizeof *to->slot);
+}
 
 int aclSetAclOpExecutorRepeatable(void *executor);
 int aclDestroyAclOpExecutor(void *executor);
@@ -141,6 +168,7 @@ static int slot_add(struct cann_call *call, int arg, const void *handle)
         return base_misuse(NN_INVALID, "%s is no tensor%s", call->op->port[arg],
                            base_handle_was(handle) ? ": it was destroyed before" : "");
     if (call->n_slot == CANN_SLOTS) return cann_refuse(call, arg, "has too many tensors");
+    *slot = (struct cann_slot){0};
     slot->tensor = (struct cann_tensor *)(uintptr_t)handle;
     slot->type = *slot->tensor;
     slot->data = slot->tensor->data;
@@ -236,11 +264,22 @@ static int nn_code(int code, const struct cann_context *context)
     return code == RT_CONTEXT_NULL || is_lost ? NN_RUNTIME : code;
 }
 
+/* Collects and checks the arguments of phase 1. Under the lock. */
+static int call_collect(struct cann_call *call, const union cann_value *value)
+{
+    int code = 0;
+
+    memset(collected_arg, 0, sizeof collected_arg);
+    for (int i = 0; call->op->letters[i] && !code; i++) code = arg_take(call, i, value[i]);
+    return code ? code : call->op->check(call);
+}
+
 int cann_prepare(const struct cann_op *op, const union cann_value *value, uint64_t *out_workspace,
                  void **out_executor)
 {
     struct cann_context *context;
     int code = cann_enter_context(op->first, &context);
+    struct cann_call call = {.op = op, .arg = collected_arg, .slot = collected_slot};
     struct cann_executor *e;
 
     if (!code && !secure_getenv("ASCEND_OPP_PATH"))
@@ -248,18 +287,14 @@ int cann_prepare(const struct cann_op *op, const union cann_value *value, uint64
     if (!code && (!out_workspace || !out_executor))
         code = base_refuse(NN_NULL, "workspaceSize or executor is NULL");
     if (code) return base_leave(nn_code(code, context));
-    e = base_handle_create(cann_executor_kind, sizeof *e);
+    call.device = context->device;
+    code = call_collect(&call, value);
+    if (code) return base_leave(code);
+    call.workspace = workspace_of(&call);
+    e = base_handle_create(cann_executor_kind, sizeof *e + call_tail(&call, false));
     if (!e) return base_leave(NN_INTERNAL);
-    e->call.op = op;
-    e->call.device = context->device;
-    for (int i = 0; op->letters[i] && !code; i++) code = arg_take(&e->call, i, value[i]);
-    if (!code) code = op->check(&e->call);
-    if (code) {
-        base_handle_destroy(e);
-        return base_leave(code);
-    }
-    e->call.workspace = workspace_of(&e->call);
-    *out_workspace = e->call.workspace;
+    call_copy(&e->call, &call, false);
+    *out_workspace = call.workspace;
     *out_executor = e;
     return base_leave(0);
 }
@@ -413,9 +448,9 @@ int cann_launch(const struct cann_op *op, void *workspace, uint64_t size, void *
     if (!code && cann_stream(context, handle, &stream)) code = NN_RUNTIME;
     if (!code) code = launch_check(&e->call, workspace, size);
     if (code) return base_leave(nn_code(code, context));
-    call = malloc(sizeof *call);
+    call = malloc(sizeof *call + call_tail(&e->call, true));
     if (!call) return base_leave(NN_INTERNAL);
-    *call = e->call;
+    call_copy(call, &e->call, true);
     if (!e->is_repeatable) base_handle_destroy(e);
     code = base_submit(stream, &op_work, &call, sizeof call);
     return base_leave(code ? NN_RUNTIME : 0);

@@ -5,7 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct base_vendor cann_vendor = {.name = "cann", .illegal = RT_AICORE};
+/* The sources of CANN's runtime, which Huawei publishes, give a stream of Ascend 910B a queue of
+ * 4,096 entries, or 2,048 if the driver keeps queues in the device's memory, and reserve 35 of
+ * them; a stream of the first 910 has 2,042. A thread that submits to a full stream waits until a
+ * task has ended. The smallest number is taken here. */
+enum {
+    STREAM_DEPTH = 2048 - 35
+};
+
+struct base_vendor cann_vendor = {.name = "cann", .illegal = RT_AICORE, .depth = STREAM_DEPTH};
 static bool initialised;
 static _Thread_local int last_error;
 

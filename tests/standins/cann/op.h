@@ -123,15 +123,16 @@ struct cann_slot {
     void *data; /* its address */
 };
 
+/* A call, in one piece of memory with its arguments and tensors: as many as it has. */
 struct cann_call {
     const struct cann_op *op;
     struct base_device *device;
-    struct cann_arg arg[CANN_ARGS];
-    struct cann_slot slot[CANN_SLOTS];
+    struct cann_arg *arg; /* one for each letter of op->letters */
+    struct cann_slot *slot;
+    struct base_tensor *host; /* by slot, while the work runs: where the tensors are */
     int n_slot;
     bool saturates;
-    uint64_t workspace;                  /* bytes that phase 1 returned */
-    struct base_tensor host[CANN_SLOTS]; /* while the work runs: where the tensors are */
+    uint64_t workspace; /* bytes that phase 1 returned */
     struct {
         void *at;
         uint64_t size;
