@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the plugin npu that compute by many calls of CANN, broken in one way each, which a conformance case on the
-stand-in must notice (tests/npu/broken.py): name, file, the text that stands there once, its replacement, the cases.
+"""Rows of the plugin npu that compute by many calls of CANN, broken in one way each. A conformance case on the stand-in must
+notice (tests/npu/broken.py).
+
+name, file, the text that stands there once, its replacement, the cases; or "step NAME", a step of npu_steps with bad values
 """
 DET, NMS, MULTINOMIAL, COUNTS = "plugins/npu/det.c", "plugins/npu/nms.c", "plugins/npu/multinomial.c", "plugins/npu/counts.c"
 RANDOM, SCAN_LOG, PRODUCT = "plugins/npu/random.c", "plugins/npu/scan_log.c", "plugins/npu/product_complex.c"
 BINARY, COMPLEX = "plugins/npu/binary.c", "plugins/npu/complex.c"
 OF_DET, OF_NMS, OF_BOXES = "kernel/det/f32/*", "kernel/nms/f32-i64/*", "kernel/non_max_suppression/f32-i64/*"
-OF_MULTINOMIAL, OF_BINCOUNT, OF_RANDINT = "kernel/multinomial/f32-i64/*", "kernel/bincount/i64/*", "kernel/randint/i64/*"
+OF_MULTINOMIAL, OF_RANDINT = "kernel/multinomial/f32-i64/*", "kernel/randint/i64/*"
 OF_SCAN_LOG, OF_PRODUCT = "kernel/logcumsumexp/f32/*", "kernel/matmul/c64/*"
 
 NPU = [
@@ -93,7 +95,12 @@ NPU = [
      "npu_rounds_end(b, &rounds, s->m);", "npu_rounds_end(b, &rounds, s->m > 1 ? s->m - 1 : 1);", OF_MULTINOMIAL),
     ("multinomial: the sum goes on from the row before", MULTINOMIAL,
      "npu_state_set(b, sum, more);", "npu_state_set(b, s->weights, s->weights);", OF_MULTINOMIAL),
-
+    ("multinomial: a bad weight is 0 without a report", MULTINOMIAL,
+     "multinomial_fault(b, part_one(b, \"LogicalNot\", good));", "(void)good;", "step draws-bad"),
+    ("multinomial: too few weights are not reported", MULTINOMIAL,
+     "multinomial_fault(b, above);", "(void)above;", "step draws-few"),
+    ("bincount: numbers below 0 count from the end", COUNTS,
+     "y->count, false);", "y->count, true);", "step counts-below"),
     ("bincount: weights are all 1", COUNTS,
      "values = kit_reshaped(b, part_in(b, 1), 1, &x->count);",
      "values = npu_filled(b, part_dtype(b, part_in(b, 1)), 1, &x->count, 1);", "kernel/bincount/f32-i64/*"),

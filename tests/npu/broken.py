@@ -20,7 +20,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "mutants"), os.path.join(ROOT, "test
 from every import copied, in_copy, some, text_with, tree_hash  # noqa: E402
 from mutate import compilation, run_all  # noqa: E402
 from npu import NPU  # noqa: E402
-from standin import Setting, misuses  # noqa: E402
+from standin import Setting, misuses, parse, run  # noqa: E402
 from style import Tree  # noqa: E402
 
 setting = Setting(BUILD)
@@ -88,10 +88,26 @@ def conform(plugin, cases):
     return bad or [("misuse", line) for line in misuses(env).splitlines()[:1]], len(ran)
 
 
+def unreported(plugin, step):
+    """The same for a step of npu_steps with bad values, which has to fail."""
+    folder = os.path.dirname(plugin)
+    shutil.copy(os.path.join(BUILD, "plugins/npu/bp_npu.json"), folder)
+    env = setting.environment(folder, "v9", BP_STANDIN_DELAY="0", BP_PLUGIN_PATH=folder)
+    status, text = run(env, setting.steps, "npu:0", step, timeout=LIMIT)
+    found = dict(parse(text)[0])
+    assert status == 0 and found.get("begin") == "BP_OK" and step in found, text
+    return [] if found[step] == "BP_ERR_FAULT" else [(step, found[step])], 1
+
+
+def tried(plugin, cases):
+    words = cases.split()
+    return unreported(plugin, words[1]) if words[0] == "step" else conform(plugin, cases)
+
+
 def attempt(number, path, old, new, cases):
     folder = folder_of(number)
     try:
-        bad, n = conform(linked(folder, *compiled(folder, path, old, new)), cases)
+        bad, n = tried(linked(folder, *compiled(folder, path, old, new)), cases)
         return bool(bad), f"{bad[0][0]}: {bad[0][1][:150]}" if bad else f"{n} cases did not notice"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -111,7 +127,7 @@ def sound(mutants):
     """The unbroken plugin, linked in the same way, passes the same cases."""
     plugin = linked(folder_of(0))
     for cases in sorted({m[4] for m in mutants}):
-        bad, n = conform(plugin, cases)
+        bad, n = tried(plugin, cases)
         assert n and not bad, f"{cases}: {n} cases; bad: {bad[:3]}"
 
 

@@ -28,6 +28,9 @@ HCCL = {"HcclGetRootInfo": "pass", "HcclCommInitRootInfo": "pass", "HcclCommDest
         "HcclAlltoAll": "fail", "HcclBatchSendRecv": "fail", "HcclGetCommAsyncError": "fail"}
 COLLECTIVES = [f"ccl/{name}/f32*/[34]*" for name in
                ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "ring")]
+# Rows of many calls, whose results are checked.
+DRAWS = ["draws", "counts"]
+BAD_VALUES = {"draws-bad": "multinomial", "draws-few": "multinomial", "counts-below": "bincount", "counts-above": "bincount"}
 HCCL_INTERNAL = 4
 AFTER = ["reopen", "add", "read", "program"]
 # Calls whose failure cannot be returned: a warning in the log, or nothing.
@@ -47,12 +50,12 @@ def calls(steps):
             return collections.Counter(line.split()[0] for line in f)
 
 
-def fails_once(sequence, name, at, code):
+def fails_once(sequence, name, at, code, after=AFTER):
     """The call number `at` of this name fails: a step fails, and the message has the name and the code."""
     def test(folder):
         faults = f"{name}:{at}:{code}" + (f",{name}:{at + 1}:{code}" if name in EARLY and at == 1 else "")
         env = setting.environment(folder, BP_STANDIN_DEVICES="2", BP_STANDIN_FAIL=faults, BP_LOG="warn")
-        status, text = run(env, setting.steps, "npu:0", *sequence, *AFTER)
+        status, text = run(env, setting.steps, "npu:0", *sequence, *after)
         steps, messages = parse(text)
         assert status == 0 and text.rstrip().endswith("end"), text
         said = name in text and (str(code) in text or name.startswith("aclCreate"))
@@ -62,7 +65,7 @@ def fails_once(sequence, name, at, code):
         assert steps[0] == ("begin", "BP_OK") or messages, text
         if "BP_ERR_PLUGIN" in text or "BP_ERR_NOT_FOUND" in text:
             return  # the plugin itself could not be created: nothing is left to be opened again
-        assert steps[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
+        assert steps[-len(after):] == [(step, "BP_OK") for step in after], text
     return test
 
 
@@ -97,6 +100,19 @@ def work_fails(at):
     return test
 
 
+def values_are_bad(step, operator):
+    """Values that are not allowed fail the work with the row's name; the stream stays failed until it is made anew."""
+    def test(folder):
+        env = setting.environment(folder, BP_LOG="warn")
+        status, text = run(env, setting.steps, "npu:0", *DRAWS, step, "reopen", *DRAWS)
+        steps, messages = parse(text)
+        assert status == 0, text
+        good = [(name, "BP_OK") for name in DRAWS]
+        assert steps == [("begin", "BP_OK"), *good, (step, "BP_ERR_FAULT"), ("reopen", "BP_OK"), *good], text
+        assert len(messages) == 1 and f"npu_{operator}" in messages[0], text
+    return test
+
+
 def main():
     tests, known = [], set()
     for steps in (STEPS, BUSY):
@@ -106,6 +122,9 @@ def main():
             for at, code in faults if name not in known else ():
                 tests.append((f"call {at} of {name} fails with {code}", fails_once(steps, name, at, code)))
             known.add(name)
+    for name, n in sorted(calls(DRAWS).items())[::4 if FEW else 1]:
+        tests.append((f"call {max(1, n // 2)} of {name} fails while categories are drawn", fails_once(DRAWS, name, max(1, n // 2), INTERNAL, AFTER + DRAWS)))
+    tests += [(f"{step} is reported", values_are_bad(step, operator)) for step, operator in BAD_VALUES.items()]
     for name, outcome in list(HCCL.items())[::2 if FEW else 1]:
         tests.append((f"the first call of {name} fails", collective_fails_once(name, outcome)))
     for at in (1, 5, 14) if FEW else (1, 2, 5, 9, 14, 20):

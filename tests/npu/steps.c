@@ -15,6 +15,10 @@
  *     norm       a norm of x and its gradient: functions that take arrays of bools
  *     peer       copies x to the second device of the kind, and reads it there
  *     product    computes products of matrices of f32, a batch of them, with a bias, and of nothing
+ *     draws      draws categories whose number follows from the weights: multinomial
+ *     counts     counts numbers: bincount
+ *     draws-bad, draws-few    the same with a weight below 0, and with too few weights above 0
+ *     counts-below, counts-above    the same with numbers of no bin
  *     managed    creates and destroys memory that the host can access too
  *     products   runs a program of a product three times
  *     program    runs a program three times: where the device records, the last are replays
@@ -270,6 +274,76 @@ static enum bp_status steps_multiply_nothing(const char *step)
     return status;
 }
 
+enum {
+    DRAW_ROWS = 2,
+    DRAW_WEIGHTS = 4,
+    BINS = 6
+};
+
+/* Draws `n` categories of each row, each once. */
+static enum bp_status steps_multinomial(const float *weights, int64_t n_draw, int64_t *out)
+{
+    const int64_t shape[2] = {DRAW_ROWS, DRAW_WEIGHTS};
+    struct bp_multinomial_attrs attrs = bp_multinomial_defaults();
+    struct bp_tensor *w = NULL, *y = NULL;
+    enum bp_status status = bp_tensor_create(device, BP_F32, 2, shape, &w);
+
+    attrs.n = n_draw;
+    if (!status)
+        status = bp_tensor_write(stream, w, weights, DRAW_ROWS * DRAW_WEIGHTS * sizeof *weights);
+    if (!status) status = bp_op_multinomial(bp_stream_scope(stream), w, &attrs, &y);
+    if (!status)
+        status = bp_tensor_read(stream, y, out, (size_t)(DRAW_ROWS * n_draw) * sizeof *out);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(w);
+    return status;
+}
+
+static enum bp_status steps_draws(const char *step)
+{
+    static const float forced[] = {0, 5, 0, 0, 0, 0, 0, 1}, two[] = {3, 0, 4, 0, 0, 1, 0, 2};
+    static const int64_t single[] = {1, 3}, sum[] = {2, 4}, product[] = {0, 3};
+    int64_t got[2 * DRAW_ROWS];
+    enum bp_status status = steps_multinomial(forced, 1, got);
+
+    for (int i = 0; i < DRAW_ROWS && !status; i++)
+        if (got[i] != single[i]) steps_wrong(step, i, (double)got[i], (double)single[i]);
+    if (!status) status = steps_multinomial(two, 2, got);
+    for (int i = 0; i < DRAW_ROWS && !status; i++) {
+        const int64_t a = got[2 * i], b = got[2 * i + 1];
+        if (a + b != sum[i] || a * b != product[i])
+            steps_wrong(step, i, (double)(a + b), (double)sum[i]);
+    }
+    return status;
+}
+
+static enum bp_status steps_draws_wrong(const float *weights)
+{
+    int64_t got[2 * DRAW_ROWS];
+
+    return steps_multinomial(weights, 2, got);
+}
+
+/* Counts 0, 2, 2, and `last`, which is a bin or not. */
+static enum bp_status steps_counts(const char *step, int64_t last)
+{
+    static const int64_t expected[BINS] = {1, 0, 2, 0, 0, 1};
+    const int64_t numbers[] = {0, 2, 2, last};
+    struct bp_bincount_attrs attrs = bp_bincount_defaults();
+    struct bp_tensor *counted = NULL, *y = NULL;
+    int64_t got[BINS];
+    enum bp_status status = steps_fill(&counted, BP_I64, 4, numbers, sizeof numbers);
+
+    attrs.bins = BINS;
+    if (!status) status = bp_op_bincount(bp_stream_scope(stream), counted, NULL, NULL, &attrs, &y);
+    if (!status) status = bp_tensor_read(stream, y, got, sizeof got);
+    for (int i = 0; i < BINS && !status; i++)
+        if (got[i] != expected[i]) steps_wrong(step, i, (double)got[i], (double)expected[i]);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(counted);
+    return status;
+}
+
 static enum bp_status steps_managed(void)
 {
     struct bp_buffer *buffer = NULL;
@@ -423,6 +497,9 @@ static enum bp_status steps_threads(const char *step)
     return status;
 }
 
+/* Weights of which one is below 0, and rows of which one has a single weight. */
+static const float steps_bad[] = {1, 2, 3, 4, 1, -1, 3, 4}, steps_few[] = {1, 2, 3, 4, 0, 5, 0, 0};
+
 static enum bp_status steps_take(const char *step)
 {
     if (!strcmp(step, "add")) return steps_add(stream);
@@ -439,6 +516,12 @@ static enum bp_status steps_take(const char *step)
     if (!strcmp(step, "norm")) return steps_norm();
     if (!strcmp(step, "peer")) return steps_peer(step);
     if (!strcmp(step, "product")) return steps_product(step);
+    if (!strcmp(step, "draws")) return steps_draws(step);
+    if (!strcmp(step, "draws-bad")) return steps_draws_wrong(steps_bad);
+    if (!strcmp(step, "draws-few")) return steps_draws_wrong(steps_few);
+    if (!strcmp(step, "counts")) return steps_counts(step, BINS - 1);
+    if (!strcmp(step, "counts-below")) return steps_counts(step, -1);
+    if (!strcmp(step, "counts-above")) return steps_counts(step, BINS);
     if (!strcmp(step, "managed")) return steps_managed();
     if (!strcmp(step, "products")) return steps_products(step);
     if (!strcmp(step, "program")) return steps_program(step);
