@@ -67,6 +67,7 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     }
     rest += strspn(rest, " \t");
     if (!strncmp(rest, "until=", 6) && !read_until(&rest, until)) {
+        rest[strcspn(rest, " \t\r\n")] = 0;
         make_printable(rest);
         fprintf(stderr, "%s:%d: expected until=YYYY-MM-DD with a day that exists, got '%.40s'\n",
                 path, number, rest);
