@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 4096 };
+enum {
+    CASES = 4096
+};
 
 struct run {
     struct conform_options options;
@@ -141,6 +143,21 @@ Test(conform_level, all_missing_operators_are_listed)
     cr_expect_eq(report_missing_of(&run->report, LEVEL_INFERENCE), 3);
     cr_expect_eq(report_missing_of(&run->report, LEVEL_TRAINING), 1);
     conform_level_expect(run, LEVEL_CORE, "operators that are missing: 3");
+}
+
+Test(conform_level, core_needs_the_rows_that_the_user_leaves_out)
+{
+    struct run *run = conform_level_whole();
+    struct report_case *c = conform_level_add(run, SUITE_KERNEL, OUTCOME_SKIP, "kernel/add@%s",
+                                              "other");
+
+    c->fixed = true;
+    c->message = "left out by BP_KERNELS (-other)";
+    conform_level_expect(run, LEVEL_RUNTIME, "kernel/add@other: left out by BP_KERNELS (-other)");
+    run = conform_level_whole();
+    c = conform_level_add(run, SUITE_KERNEL, OUTCOME_SKIP, "kernel/add@%s", "other");
+    c->message = "this processor lacks avx512";
+    conform_level_expect(run, LEVEL_CCL, "there is none above");
 }
 
 Test(conform_level, inference_needs_nothing_else)

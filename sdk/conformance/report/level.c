@@ -33,6 +33,15 @@ static bool is_part(const struct report *r)
     return false;
 }
 
+/* Whether the case is the note of a kernel row that BP_KERNELS leaves out (the reason of the core
+ * says so): the user excludes the row, as an expectation would. */
+static bool is_left_out(const struct report_case *c)
+{
+    static const char reason[] = "left out by BP_KERNELS";
+
+    return c->outcome == OUTCOME_SKIP && !strncmp(c->message, reason, sizeof reason - 1);
+}
+
 /* Whether all cases of a suite were run and are good; otherwise sets the reason. A case that the
  * vendor expects to fail, or excludes, does not make a run fail, but the suite does not hold. */
 static bool suite_holds(struct report *r, enum suite suite, enum level level)
@@ -54,6 +63,7 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
         else if (outcome_is_bad(c->outcome)) why = outcome_name(c->outcome);
         else if (c->outcome == OUTCOME_XFAIL || (c->expected && c->outcome == OUTCOME_SKIP))
             why = "only expected";
+        else if (is_left_out(c)) why = c->message;
         if (!why) continue;
         snprintf(r->level_reason, sizeof r->level_reason,
                  "for %s all of suite %s must pass; %s: %s", level_name(level), suite_name(suite),
@@ -100,7 +110,8 @@ static bool rows_hold(struct report *r)
         if (!row->counted || report_row_ran(r, row)) continue;
         snprintf(r->level_reason, sizeof r->level_reason,
                  "for core every kernel row must be executed, in each way that it has cases for; "
-                 "%s was not", row->name);
+                 "%s was not",
+                 row->name);
         return false;
     }
     if (!r->rows_total)
