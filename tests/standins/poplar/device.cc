@@ -17,7 +17,7 @@ namespace {
 const unsigned TILES = 1472;
 const std::size_t TILE_BYTES = 624 * 1024;
 
-base_vendor vendor = {"poplar", 1, 0, {}};
+base_vendor vendor = {"poplar", 1, 0, 0, {}};
 std::mutex vendor_lock;
 std::vector<std::shared_ptr<DeviceData>> hardware;
 
