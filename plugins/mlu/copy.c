@@ -61,10 +61,14 @@ static enum bp_status copy_waiting(struct mlu_stream *s, const struct bp_copy *c
 enum bp_status mlu_copy_constant(struct mlu_device *d, void *queue, void *dst, const void *src,
                                  uint64_t size)
 {
+    enum bp_status status;
+
     TRY(mlu_check(
         d->self, d, "cnrtMemcpyAsync",
         d->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, queue, HOST_TO_DEVICE)));
-    return MLU_CALL(d, cnrtQueueSync, queue);
+    status = MLU_CALL(d, cnrtQueueSync, queue);
+    if (status) MLU_NOTE(d, cnrtQueueSync, queue); /* the copy may still read `src` */
+    return status;
 }
 
 enum bp_status mlu_copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)

@@ -50,9 +50,14 @@ void mlu_stream_destroy(void *self, uint32_t device, void *stream)
     stream_drop(stream);
 }
 
+/* If the wait itself fails, work may still run, and write to memory that the caller owns as soon as
+ * this function returns: so it waits once more. */
 enum bp_status mlu_stream_join(struct mlu_stream *s)
 {
-    return MLU_WAIT(s->device, cnrtQueueSync, s->raw);
+    enum bp_status status = MLU_WAIT(s->device, cnrtQueueSync, s->raw);
+
+    if (status) MLU_NOTE(s->device, cnrtQueueSync, s->raw);
+    return status;
 }
 
 /* Waits for the whole device. If the calling thread is capturing a stream, it holds `whole`. */

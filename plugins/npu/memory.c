@@ -99,7 +99,7 @@ static enum bp_status memory_copy_large(struct npu_stream *stream, const struct 
 
     TRY(NPU_CALL(device, aclrtMemcpyAsync, copy->dst, copy->size, copy->src, copy->size,
                  NPU_HOST_TO_DEVICE, stream->raw));
-    return NPU_CALL(device, aclrtSynchronizeStream, stream->raw);
+    return npu_stream_drain(stream);
 }
 
 enum bp_status npu_copy_in(void *self, uint32_t index, void *p, const struct bp_copy *copy)

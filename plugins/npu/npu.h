@@ -138,8 +138,10 @@ enum bp_status npu_event_make(struct npu_device *device, void **out);
 /* memory.c: frees the pinned memory through which the stream's copies went. */
 void npu_staging_end(struct npu_stream *stream);
 
-/* stream.c: the address of the word into which a launch of the row writes that it found bad
- * values. */
+/* stream.c: waits for the work of a stream. If the wait itself fails, work may still run, and write
+ * to memory that the caller owns as soon as this function returns: so it waits once more. */
+enum bp_status npu_stream_drain(struct npu_stream *stream);
+/* The address of the word into which a launch of the row writes that it found bad values. */
 uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *kernel);
 
 /* The callbacks of runtime.h. */

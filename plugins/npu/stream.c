@@ -115,13 +115,21 @@ uint32_t *npu_stream_word(struct npu_stream *stream, const struct bp_kernel *ker
     return (uint32_t *)stream->guard.memory + kit_fault_take(&stream->kit, kernel->name);
 }
 
+enum bp_status npu_stream_drain(struct npu_stream *stream)
+{
+    enum bp_status status = NPU_CALL(stream->device, aclrtSynchronizeStream, stream->raw);
+
+    if (status) NPU_NOTE(stream->device, aclrtSynchronizeStream, stream->raw);
+    return status;
+}
+
 static enum bp_status stream_join(struct npu_stream *stream)
 {
     enum bp_status read, status;
 
     pthread_mutex_lock(&stream->waiting);
     read = kit_guard_read(&stream->guard, &stream->copy);
-    status = NPU_CALL(stream->device, aclrtSynchronizeStream, stream->raw);
+    status = npu_stream_drain(stream);
     status = kit_guard_waited(&stream->guard, &stream->copy, status ? status : read);
     pthread_mutex_unlock(&stream->waiting);
     return status;

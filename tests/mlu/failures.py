@@ -31,12 +31,12 @@ LOADING = ("cnrtGetDeviceCount", "cnrtGetLibVersion", "cnrtDeviceGetAttribute")
 SYSTEM, INTERNAL, LOST, LATE = 100007, 4, 100132, "+20000"
 
 
-def run(folder, fail=None, again=()):
+def run(folder, fail=None, again=(), **more):
     """Runs the steps, and those of `again`; returns the output, the names of the calls in their order, and the file of misuses."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("BP_", "NEUWARE_"))}
     env |= {"BP_PLUGIN_PATH": PLUGIN, "BP_PLUGINS": "mlu", "LD_LIBRARY_PATH": f"{STANDINS}:{BASE}", "BP_LOG": "warn",
             "BP_STANDIN_LOG": f"{folder}/misuse.log", "BP_STANDIN_CALLS": f"{folder}/calls.log", "BP_STANDIN_CNNL_ASSUMED": "1",
-            "BP_FALLBACK": "deny"}
+            "BP_FALLBACK": "deny", **more}
     if fail:
         env["BP_STANDIN_FAIL"] = fail
     done = subprocess.run([STEPS, "mlu:0", *WORDS, *AFTER, *again], capture_output=True, text=True, env=env, timeout=60, check=False)
@@ -83,6 +83,13 @@ def fails(name, at, folder):
         assert steps[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
 
 
+def fails_while_work_is_slow(name, at, folder):
+    """Pauses of up to 0.3 ms let work still run when the wait fails: it may not write to the caller's memory later."""
+    text, _ = run(folder, f"{name}:{at}:{SYSTEM}", BP_STANDIN_DELAY="300")
+    assert f"{name} answers {SYSTEM}: a system call failed" in text, text
+    assert statuses(text)[-len(AFTER):] == [(step, "BP_OK") for step in AFTER], text
+
+
 def loses_the_device(name, at, folder):
     text, calls = run(folder, f"{name}:{at}:{LOST}", AGAIN)
     check_leaks(name, calls, text)
@@ -125,6 +132,7 @@ def main():
     names = sorted(set(calls))
     tests = [(fails, name, at) for name in names for at in sorted({1, middle[name]})]
     tests += [(function, name, middle[name]) for function in (loses_the_device, is_late) for name in names if name.startswith("cnrt")]
+    tests += [(fails_while_work_is_slow, "cnrtQueueSync", at) for at in range(2, 7)]
     print(f"1..{len(tests)}")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for number, (case, why) in enumerate(zip(tests, pool.map(attempt, tests)), 1):
