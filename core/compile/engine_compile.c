@@ -91,11 +91,10 @@ static bool job_is_cancelled(void *ctx)
     return bp_cancel_is_set(job->cancel);
 }
 
-static enum bp_status job_run(void *ctx)
+static enum bp_status job_call(struct engine_job *job)
 {
-    struct engine_job *job = ctx;
     struct bp_plugin_entry *entry = job->entry;
-    uint32_t note = bp_activity_begin(BP_ACTIVITY_PREPARE, entry->plugin.name, "an engine"), runs;
+    uint32_t note = bp_activity_begin(BP_ACTIVITY_PREPARE, entry->plugin.name, "an engine");
     enum bp_status status;
 
     bp_error_enter();
@@ -103,12 +102,27 @@ static enum bp_status job_run(void *ctx)
                         : entry->engines.compile(entry->self, &job->request, &job->result);
     status = bp_addon_leave(job->device, entry, status, job->donor ? "refit" : "compile");
     bp_activity_end(note);
+    return status;
+}
+
+/* The thread counts as busy, because it may go on after its caller has left it: job_progress ends
+ * the engine's work when the process exits, and exit then waits until the engine has cleaned up. */
+static enum bp_status job_run(void *ctx)
+{
+    struct engine_job *job = ctx;
+    struct bp_plugin_entry *entry = job->entry;
+    enum bp_status status = bp_process_busy_begin();
+    bool busy = status == BP_OK;
+    uint32_t runs;
+
+    if (busy) status = job_call(job);
     job->status = status;
     runs = JOB_RUNS;
     if (!atomic_compare_exchange_strong(&job->state, &runs, JOB_ENDED) && status == BP_OK &&
         job->result.engine)
         entry->engines.engine_destroy(entry->self, job->device->index, job->result.engine);
     job_release(job);
+    if (busy) bp_process_busy_end();
     return status;
 }
 
