@@ -3,6 +3,11 @@
 #include "builds.h"
 #include "parts.h"
 #include <math.h>
+#include <stdlib.h>
+
+enum {
+    CREATE_INDICES = 1 << 22
+};
 
 /* The dtype by which the vendor's functions see elements that they only fill or move: unsigned
  * integers as signed ones. */
@@ -193,4 +198,36 @@ enum bp_status npu_numel_build(struct kit_build *b)
 enum bp_status npu_is_empty_build(struct kit_build *b)
 {
     return create_fill(b, KIT_VALUE(KIT_OUT(0)), !b->in[0]->count);
+}
+
+/* The indices of the elements of a triangle: a constant of the plan. */
+static enum bp_status create_triangle(struct kit_build *b, bool upper)
+{
+    const struct bp_tril_indices_attrs *a = b->attrs; /* those of triu_indices are the same */
+    const struct bp_view *y = b->out[0];
+    const int64_t n = y->shape[1];
+    int64_t *index, at = 0;
+    struct kit_arg all;
+
+    if (!n) return b->status;
+    if (n > CREATE_INDICES) return kit_refuse(b);
+    index = malloc((size_t)(2 * n) * sizeof *index);
+    if (!index) return b->status = BP_ERR_MEMORY;
+    for (int64_t i = 0; i < a->rows && at < n; i++)
+        for (int64_t j = 0; j < a->columns && at < n; j++)
+            if (upper ? j >= i + a->offset : j <= i + a->offset) index[at] = i, index[n + at++] = j;
+    all = kit_constant(b, BP_I64, 2, y->shape, index);
+    free(index);
+    if (y->dtype == BP_I64) return KIT_STEP(b, "InplaceCopy", KIT_UPDATED(0), all);
+    return KIT_STEP(b, "Cast", all, KIT_OUT_DTYPE(0), KIT_OUT(0));
+}
+
+enum bp_status npu_tril_indices_build(struct kit_build *b)
+{
+    return create_triangle(b, false);
+}
+
+enum bp_status npu_triu_indices_build(struct kit_build *b)
+{
+    return create_triangle(b, true);
 }

@@ -3,7 +3,7 @@
  * checks the indices, and makes negative ones count from the front. */
 #include "builds.h"
 #include "call.h"
-#include "parts.h"
+#include "rounds.h"
 #include <string.h>
 
 static int64_t index_axis(const struct kit_build *b)
@@ -481,4 +481,46 @@ enum bp_status npu_reverse_sequence_build(struct kit_build *b)
     KIT_STEP(b, "Expand", from, kit_array(b, x->shape, x->rank), each);
     KIT_STEP(b, "Gather", KIT_IN(0), KIT_INT_IS(time), each, KIT_OUT(0));
     return part_pack(b);
+}
+
+/* y[i] = xs[index[i]][i]: row index[i] N + i of all candidates, one behind the other. */
+enum bp_status npu_multiplex_build(struct kit_build *b)
+{
+    const struct bp_view *y = b->out[0];
+    const int64_t count = b->n_in - b->in_at[1], n = y->rank ? y->shape[0] : 1;
+    const int64_t all[2] = {count * n, n ? y->count / n : 0}, line[1] = {n};
+    const struct kit_arg rows = KIT_SCALAR_IS(n);
+    struct kit_arg from, to, at;
+
+    if (!y->count) return b->status;
+    from = kit_temporary(b, y->dtype, 2, all);
+    for (int64_t i = 0; i < count; i++) {
+        struct kit_arg one = {.from = KIT_FROM_INS, .at = 1, .size = 1, .i = i};
+        to = npu_part(b, from, 0, i * n, n, 1);
+        KIT_STEP(b, "InplaceCopy", kit_as(to, KIT_UPDATES),
+                 kit_reshaped(b, one, 2, (const int64_t[]){n, all[1]}));
+    }
+    at = npu_guard(b, kit_reshaped(b, KIT_VALUE(KIT_IN(0)), 1, line), count, false);
+    at = part_cast(b, at, BP_I64);
+    at = part_two(b, "Mul", at, part_number(b, BP_I64, rows));
+    at = part_add(b, at, npu_places(b, n, 1, 0));
+    to = kit_reshaped(b, KIT_VALUE(KIT_OUT(0)), 2, (const int64_t[]){n, all[1]});
+    KIT_STEP(b, "IndexSelect", from, KIT_INT_IS(0), at, to);
+    return part_pack(b);
+}
+
+enum bp_status npu_multiplex_grad_build(struct kit_build *b)
+{
+    const struct bp_multiplex_grad_attrs *a = b->attrs;
+    const struct bp_view *dy = b->in[0];
+    const struct kit_arg which = KIT_SCALAR_IS(a->which);
+    int64_t shape[KIT_AXES_MAX] = {1};
+    struct kit_arg chosen;
+
+    if (!dy->count) return b->status;
+    for (uint32_t i = 0; i < dy->rank; i++) shape[i] = i ? 1 : dy->shape[0];
+    chosen = kit_reshaped(b, KIT_VALUE(KIT_IN(1)), dy->rank, shape);
+    chosen = part_compare(b, "EqTensor", chosen, which);
+    return part_end(b,
+                    part_where_else(b, chosen, KIT_VALUE(KIT_IN(0)), KIT_VALUE(KIT_SCALAR_IS(0))));
 }

@@ -251,6 +251,17 @@ static double random_dropout_factor(const struct bp_dropout_attrs *a)
     return a->mode ? 1 : a->p < 1 ? 1 / (1 - a->p) : 0;
 }
 
+enum bp_status npu_dropout_grad_build(struct kit_build *b)
+{
+    const struct bp_dropout_grad_attrs *a = b->attrs;
+    const struct bp_dropout_attrs of = {.p = a->p, .mode = a->mode, .training = a->training};
+    struct kit_arg factor = KIT_NUMBER_IS(random_dropout_factor(&of)), dx;
+
+    if (!b->out[0]->count) return b->status;
+    dx = part_times(b, part_in(b, 0), factor);
+    return part_end(b, part_where_else(b, KIT_VALUE(KIT_IN(1)), dx, KIT_VALUE(KIT_NUMBER_IS(0))));
+}
+
 /* Elements whose numbers are below p become 0; without training none are. */
 enum bp_status npu_dropout_build(struct kit_build *b)
 {

@@ -272,3 +272,31 @@ enum bp_status npu_build_lars_momentum(struct kit_build *b)
     step_add(b, npu_mul(b, g, rate), NPU_IN(3), a->momentum, NPU_OUT(1));
     return step_end(b, s.param, step_state(1));
 }
+
+/* ys = xs / scale. found: whether an element of ys, in its dtype, is not finite. */
+enum bp_status npu_unscale_build(struct kit_build *b)
+{
+    const uint32_t first = b->in_at[1], count = b->n_in - first;
+    const struct kit_arg axes = kit_array(b, (const int64_t[]){0}, 1);
+    struct kit_arg scale = kit_reshaped(b, NPU_IN(0), 0, NULL), good, all, each, y, one, factor;
+
+    one = part_number(b, npu_type(b, scale)->dtype, KIT_VALUE(KIT_NUMBER_IS(1)));
+    factor = part_two(b, "Div", one, scale);
+    good = npu_filled(b, BP_BOOL, 0, NULL, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct bp_view *x = b->in[first + i];
+        struct kit_arg in = {.from = KIT_FROM_INS, .at = 1, .size = 1, .i = i};
+        struct kit_arg out = {.from = KIT_FROM_OUTS, .at = 1, .size = 1, .i = i};
+
+        if (!x->count) continue;
+        in = kit_reshaped(b, in, 1, &x->count), out = kit_reshaped(b, out, 1, &x->count);
+        y = part_two(b, "Mul", npu_wide(b, in), factor);
+        npu_finish(b, y, out);
+        each = kit_temporary(b, BP_BOOL, 1, &x->count), all = kit_temporary(b, BP_BOOL, 0, NULL);
+        KIT_STEP(b, "IsFinite", kit_as(out, KIT_READS), each);
+        KIT_STEP(b, "All", each, axes, KIT_INT_IS(0), all);
+        good = part_test(b, "LogicalAnd", good, all);
+    }
+    KIT_STEP(b, "LogicalNot", good, kit_reshaped(b, NPU_OUT(0), 0, NULL));
+    return part_pack(b);
+}
