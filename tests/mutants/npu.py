@@ -5,11 +5,11 @@ notice (tests/npu/broken.py).
 name, file, the text that stands there once, its replacement, the cases; or "step NAME", a step of npu_steps with bad values
 """
 DET, NMS, MULTINOMIAL, COUNTS = "plugins/npu/det.c", "plugins/npu/nms.c", "plugins/npu/multinomial.c", "plugins/npu/counts.c"
-RANDOM, SCAN_LOG, PRODUCT = "plugins/npu/random.c", "plugins/npu/scan_log.c", "plugins/npu/product_complex.c"
+RANDOM, SCAN, PRODUCT = "plugins/npu/random.c", "plugins/npu/scan_linear.c", "plugins/npu/product_complex.c"
 BINARY, COMPLEX = "plugins/npu/binary.c", "plugins/npu/complex.c"
 OF_DET, OF_NMS, OF_BOXES = "kernel/det/f32/*", "kernel/nms/f32-i64/*", "kernel/non_max_suppression/f32-i64/*"
 OF_MULTINOMIAL, OF_RANDINT = "kernel/multinomial/f32-i64/*", "kernel/randint/i64/*"
-OF_SCAN_LOG, OF_PRODUCT = "kernel/logcumsumexp/f32/*", "kernel/matmul/c64/*"
+OF_SCAN, OF_PRODUCT = "kernel/logcumsumexp/f32/*", "kernel/matmul/c64/*"
 
 NPU = [
     ("det: an exchange of rows keeps the sign", DET,
@@ -116,17 +116,23 @@ NPU = [
      "kit_as(kit_alias(b, s.even, BP_I64, 1, &blocks, NULL, 8 * blocks), KIT_UPDATES),\n                 KIT_SCALAR_IS(1));",
      "kit_as(kit_alias(b, s.even, BP_I64, 1, &blocks, NULL, 8 * blocks), KIT_UPDATES),\n                 KIT_SCALAR_IS(0));",
      OF_RANDINT),
-    ("logcumsumexp: infinities have no ratio", SCAN_LOG,
+    ("logcumsumexp: infinities have no ratio", SCAN,
      "return part_where_number(b, equal, KIT_VALUE(KIT_NUMBER_IS(1)),\n"
      "                             part_one(b, \"Exp\", part_sub(b, x, y)));",
-     "(void)equal;\n    return part_one(b, \"Exp\", part_sub(b, x, y));", OF_SCAN_LOG),
-    ("logcumsumexp: sums keep the scale of a former maximum", SCAN_LOG,
-     "more = part_two(b, \"Mul\", factor, scan_log_part(b, s->sums, 0, n));",
-     "more = scan_log_part(b, s->sums, 0, n);", OF_SCAN_LOG),
-    ("logcumsumexp: factors are those of one place alone", SCAN_LOG,
-     "npu_state_set(b, factor, more);", "(void)more;", OF_SCAN_LOG),
-    ("logcumsumexp: exclusive results stay in place", SCAN_LOG,
-     "if (a->exclusive) y", "if (a->exclusive && s.n < 1) y", OF_SCAN_LOG),
+     "(void)equal;\n    return part_one(b, \"Exp\", part_sub(b, x, y));", OF_SCAN),
+    ("logcumsumexp: sums keep the scale of a former maximum", SCAN,
+     "more = part_two(b, \"Mul\", factor, scan_linear_part(b, s->sums, 0, n));",
+     "more = scan_linear_part(b, s->sums, 0, n);", OF_SCAN),
+    ("logcumsumexp: factors are those of one place alone", SCAN,
+     "npu_state_set(b, factor, more);", "(void)more;", OF_SCAN),
+    ("logcumsumexp: exclusive results stay in place", SCAN,
+     "if (a->exclusive) y", "if (a->exclusive && s.n < 1) y", OF_SCAN),
+    ("linear_scan: with shift, the factor is that of the place itself", SCAN,
+     "a->shift ? 0 : 1, s.n - 1)", "1, s.n - 1)", "kernel/linear_scan/f32/*"),
+    ("multiplex: rows are those of the first candidates", "plugins/npu/index.c",
+     "at = part_two(b, \"Mul\", at, part_number(b, BP_I64, rows));", "(void)rows;", "kernel/multiplex/f32-i64/*"),
+    ("unscale: an element that is not finite is not found", "plugins/npu/rows_step.c",
+     "good = part_test(b, \"LogicalAnd\", good, all);", "good = part_test(b, \"LogicalOr\", good, all);", "kernel/unscale/*f32*/*"),
     ("matmul: the product of imaginary parts has no sign", PRODUCT,
      "KIT_STEP(b, \"Sub\", z[0][0],", "KIT_STEP(b, \"Add\", z[0][0],", OF_PRODUCT),
     ("matmul: a factor's imaginary part is its real part", PRODUCT,
