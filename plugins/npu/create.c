@@ -200,22 +200,35 @@ enum bp_status npu_is_empty_build(struct kit_build *b)
     return create_fill(b, KIT_VALUE(KIT_OUT(0)), !b->in[0]->count);
 }
 
+/* Writes the indices of the n elements of a triangle. Rows without elements are not visited, because
+ * there may be 2^31 of them. */
+static void create_write_triangle(const struct bp_tril_indices_attrs *a, bool upper, int64_t n,
+                                  int64_t *index)
+{
+    int64_t offset = a->offset < -a->rows ? -a->rows : a->offset, at = 0;
+
+    if (offset > a->columns) offset = a->columns;
+    for (int64_t i = upper || offset > 0 ? 0 : -offset; at < n; i++) {
+        const int64_t first = upper && i + offset > 0 ? i + offset : 0;
+        const int64_t end = upper || i + offset >= a->columns ? a->columns : i + offset + 1;
+
+        for (int64_t j = first; j < end; j++) index[at] = i, index[n + at++] = j;
+    }
+}
+
 /* The indices of the elements of a triangle: a constant of the plan. */
 static enum bp_status create_triangle(struct kit_build *b, bool upper)
 {
-    const struct bp_tril_indices_attrs *a = b->attrs; /* those of triu_indices are the same */
     const struct bp_view *y = b->out[0];
     const int64_t n = y->shape[1];
-    int64_t *index, at = 0;
+    int64_t *index;
     struct kit_arg all;
 
     if (!n) return b->status;
     if (n > CREATE_INDICES) return kit_refuse(b);
     index = malloc((size_t)(2 * n) * sizeof *index);
     if (!index) return b->status = BP_ERR_MEMORY;
-    for (int64_t i = 0; i < a->rows && at < n; i++)
-        for (int64_t j = 0; j < a->columns && at < n; j++)
-            if (upper ? j >= i + a->offset : j <= i + a->offset) index[at] = i, index[n + at++] = j;
+    create_write_triangle(b->attrs, upper, n, index); /* both have the same attributes */
     all = kit_constant(b, BP_I64, 2, y->shape, index);
     free(index);
     if (y->dtype == BP_I64) return KIT_STEP(b, "InplaceCopy", KIT_UPDATED(0), all);
