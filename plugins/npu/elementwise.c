@@ -86,6 +86,56 @@ enum bp_status npu_digamma_bf16_build(struct kit_build *b)
     return part_end(b, part_one(b, "Digamma", part_in(b, 0)));
 }
 
+enum {
+    TRIGAMMA_STEPS = 16, /* up to where the series has all digits of f64 */
+    TRIGAMMA_TERMS = 8
+};
+
+/* 1 / x + 1 / (2 x^2) + the sum of B / x^(2 k + 1), where x is large enough, in v = 1 / x^2. */
+static struct kit_arg trigamma_series(struct kit_build *b, struct kit_arg x)
+{
+    static const double term[TRIGAMMA_TERMS] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                                5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
+    struct kit_arg v = part_one(b, "Reciprocal", part_two(b, "Mul", x, x)), sum = KIT_NONE;
+
+    for (int k = TRIGAMMA_TERMS; k-- > 0;) {
+        struct kit_arg number = KIT_NUMBER_IS(term[k]);
+
+        if (k == TRIGAMMA_TERMS - 1) sum = part_times(b, v, number);
+        else sum = part_two(b, "Mul", part_plus(b, sum, number), v);
+    }
+    sum = part_two(b, "Div", part_plus(b, sum, KIT_VALUE(KIT_NUMBER_IS(1))), x);
+    return part_add(b, sum, part_times(b, v, KIT_VALUE(KIT_NUMBER_IS(0.5))));
+}
+
+/* In f64: numbers that are not large are moved up to where the series is accurate. Below 0 it is the
+ * square of pi / sin(pi x) minus the value at 1 - x, with the whole part of x taken away first. */
+enum bp_status npu_trigamma_build(struct kit_build *b)
+{
+    const struct kit_arg one = KIT_NUMBER_IS(1), zero = KIT_NUMBER_IS(0);
+    const struct kit_arg pi = KIT_NUMBER_IS(acos(-1)), end = KIT_NUMBER_IS(TRIGAMMA_STEPS);
+    struct kit_arg x = part_cast(b, KIT_VALUE(KIT_IN(0)), BP_F64), above, up, y, sum = KIT_NONE,
+                   side, at_end, far, is_far;
+
+    above = part_compare(b, "GtTensor", x, zero);
+    far = part_where(b, above, x, part_sub(b, part_number(b, BP_F64, one), x));
+    is_far = part_compare(b, "GtTensor", far, end);
+    up = part_where_number(b, is_far, end, far);
+    for (int i = 0; i < TRIGAMMA_STEPS; i++) {
+        y = part_one(b, "Reciprocal", part_two(b, "Mul", up, up));
+        sum = i ? part_add(b, sum, y) : y;
+        up = part_plus(b, up, one);
+    }
+    sum = part_where_number(b, is_far, zero, sum);
+    y = part_add(b, trigamma_series(b, part_where(b, is_far, far, up)), sum);
+    side = part_sub(b, x, part_one(b, "Round", x));
+    side = part_one(b, "Sin", part_times(b, side, pi));
+    side = part_two(b, "Div", part_number(b, BP_F64, pi), side);
+    y = part_where(b, above, y, part_sub(b, part_two(b, "Mul", side, side), y));
+    at_end = part_compare(b, "EqTensor", x, KIT_VALUE(KIT_NUMBER_IS(-INFINITY)));
+    return part_end(b, part_where_number(b, at_end, KIT_VALUE(KIT_NUMBER_IS(INFINITY)), y));
+}
+
 enum bp_status npu_exp2_build(struct kit_build *b)
 {
     struct kit_arg x = part_in(b, 0);

@@ -245,6 +245,27 @@ enum bp_status npu_normal_build(struct kit_build *b)
     return random_end(b, z);
 }
 
+/* mean + std sqrt(2) erfinv(t), t between the erf of both ends: in f64, as normal. */
+enum bp_status npu_truncated_normal_build(struct kit_build *b)
+{
+    const struct bp_truncated_normal_attrs *a = b->attrs;
+    const bool is_f64 = b->out[0]->dtype == BP_F64;
+    const double root = sqrt(2), first = erf(a->low / root), width = erf(a->high / root) - first;
+    const struct kit_arg low = KIT_NUMBER_IS(a->low), high = KIT_NUMBER_IS(a->high);
+    const struct kit_arg scale = KIT_NUMBER_IS(width * 0x1p-24), from = KIT_NUMBER_IS(first);
+    const struct kit_arg two = KIT_NUMBER_IS(root);
+    const struct kit_arg mean = KIT_NUMBER_IS(is_f64 ? a->mean : (double)(float)a->mean);
+    const struct kit_arg deviation = KIT_NUMBER_IS(is_f64 ? a->std : (double)(float)a->std);
+    struct kit_arg z;
+
+    if (!b->out[0]->count) return b->status;
+    z = npu_random_numbers(b, b->out[0]->count, BP_F64);
+    z = part_plus(b, part_times(b, z, scale), from);
+    z = part_times(b, part_one(b, "Erfinv", z), two);
+    z = part_clamp(b, z, low, high);
+    return random_end(b, part_plus(b, part_times(b, z, deviation), mean));
+}
+
 static double random_dropout_factor(const struct bp_dropout_attrs *a)
 {
     if (!a->training) return a->mode ? 1 - a->p : 1;
