@@ -200,8 +200,8 @@ enum bp_status npu_is_empty_build(struct kit_build *b)
     return create_fill(b, KIT_VALUE(KIT_OUT(0)), !b->in[0]->count);
 }
 
-/* Writes the indices of the n elements of a triangle. Rows without elements are not visited, because
- * there may be 2^31 of them. */
+/* Writes the indices of the n elements of a triangle. Rows without elements are not visited: there
+ * may be 2^31 of them. */
 static void create_write_triangle(const struct bp_tril_indices_attrs *a, bool upper, int64_t n,
                                   int64_t *index)
 {

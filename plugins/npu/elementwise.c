@@ -108,8 +108,9 @@ static struct kit_arg trigamma_series(struct kit_build *b, struct kit_arg x)
     return part_add(b, sum, part_times(b, v, KIT_VALUE(KIT_NUMBER_IS(0.5))));
 }
 
-/* In f64: numbers that are not large are moved up to where the series is accurate. Below 0 it is the
- * square of pi / sin(pi x) minus the value at 1 - x, with the whole part of x taken away first. */
+/* In f64: numbers that are not large are moved up to where the series is accurate. Below 0 it is
+ * the square of pi / sin(pi x) minus the value at 1 - x; the whole part of x is taken away
+ * first. */
 enum bp_status npu_trigamma_build(struct kit_build *b)
 {
     const struct kit_arg one = KIT_NUMBER_IS(1), zero = KIT_NUMBER_IS(0);
