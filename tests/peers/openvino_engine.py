@@ -59,12 +59,12 @@ def whole(program):
     return None
 
 
-def program_of(peer, path, shapes, setting):
+def program_of(peer, path, shapes, setting, device="openvino:0"):
     """(JSON of `bp program`, or None after a failure; its output). Warnings are in a file, because they come at any time.
     shapes: of the inputs, {name: extents}."""
     errors = os.path.join(peer.folder, "program.err")
     words = [word for port, shape in shapes.items() for word in ("--shape", f"{port}={'x'.join(map(str, shape))}")]
-    code, output = peer.call(["sh", "-c", 'exec "$@" 2> "$0"', errors, peer.bp, "program", path, "--device", "openvino:0",
+    code, output = peer.call(["sh", "-c", 'exec "$@" 2> "$0"', errors, peer.bp, "program", path, "--device", device,
                               "--json", *words], RUN_SECONDS, setting)
     if not code:
         return json.loads(output), output

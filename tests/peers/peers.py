@@ -44,6 +44,7 @@ import python_package  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
 import slow_operators  # noqa: E402
+import standin_models  # noqa: E402
 
 BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer whose environment it takes, its module
            "models": ("real-models", bench_models), "programs": ("real-models", bench_programs),
@@ -51,7 +52,7 @@ BENCHES = {"slow-operators": ("real-models", slow_operators),  # name: the peer 
            "onnxruntime": ("onnxruntime", ort_provider), "openvino": ("openvino", bench_openvino)}
 MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onnxruntime": ort_provider, "onednn3": onednn3,
            "intel-opencl": intel_opencl, "openvino": openvino_engine, "perfetto": perfetto_reader, "training": bench_training,
-           "python": python_package, "python-torch": python_package}
+           "python": python_package, "python-torch": python_package, "standins": standin_models}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")

@@ -28,6 +28,7 @@ import python_package
 import real_models
 import scratch
 import slow_operators
+import standin_models
 import turns
 
 run, permitted = peers.run, peers.permitted
@@ -218,6 +219,22 @@ def server_ends():
         finally:
             server.close()
     return False
+
+# ---- the transformer on stand-ins
+
+def of_share(*kernels):
+    """The counts of a program with a launch of two nodes by each kernel; none: `bp program` failed."""
+    launches = [{"kernel": kernel, "merges": [f"a{i}", f"b{i}"]} for i, kernel in enumerate(kernels)]
+    found = standin_models.share.Share({"compiled": True, "not_compiled": None, "launches": launches}, "npu") if kernels else None
+    return counted(standin_models.count_share, "npu", found, "")
+
+
+def of_no_standin(kind):
+    """The counts of a build without stand-ins."""
+    peer = types.SimpleNamespace(build="/nowhere", count=run.Count({}))
+    standin_models.test_kind(peer, kind)
+    return peer.count.passed, peer.count.failed, peer.count.skipped
+
 
 # ---- mutants
 
@@ -411,6 +428,9 @@ CHECKS = {
         (["ok - a", "not ok - b"], 0), (["ok - a"], -11), ([], 0))] == [(1, 1, 0), (0, 1, 0), (0, 1, 0)],
     "tests of OpenVINO that are skipped": lambda: [of_engine([f"ok - x::{title} # SKIP why"]) for title in (
         openvino_engine.STANDIN[0], "a")] == [(0, 0, 0), (0, 1, 0)],
+    "nodes by rows of the plugin": lambda: [of_share(*kernels) for kernels in (
+        ["npu_add"] * 19 + ["cpu_add"], ["npu_add"] * 18 + ["cpu_add"], ["npux_add"], [])] == [(1, 0, 0)] + [(0, 1, 0)] * 3,
+    "a build without stand-ins": lambda: [of_no_standin(kind) for kind in standin_models.KINDS] == [(0, 1, 0)] * 2,
     "tests of the Python package": lambda: of_package(["ok 1 - a", "ok 2 - b"]) == (2, 0, 0),
     "tests of the Python package that fail or are skipped": lambda: of_package(
         ["ok 1 - a", "not ok 2 - b", "ok 3 - c # skip why"], 1) == (1, 2, 0),
