@@ -11,23 +11,18 @@
 static const char folders[] = "$POPLAR_SDK_ENABLED/lib:$HOME/.local/lib:/usr/local/lib"
                               ":/opt/poplar*/lib:/opt/poplar_sdk*/poplar-*/lib:/usr/lib64:/usr/lib";
 
-static const struct kit_symbol symbols[] = {
 #define CALL(name, result, parameters) {#name, true},
-#include "calls.def"
-};
-
-static union {
-    void *function[sizeof symbols / sizeof *symbols];
-    struct ipu_calls call;
-} loaded;
-_Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
+#define KIT_LIST "ipu/calls.def"
+#define KIT_TABLE loaded
+#define KIT_CALLS struct ipu_calls
+#include <kit/table.h>
 
 enum bp_status ipu_open(const struct bp_host *host, const struct ipu_calls **out_calls)
 {
     static const char *const names[] = {"libbp_ipu_shim.so", NULL};
     static const enum kit_place place[] = {KIT_PATH, KIT_FOLDERS, KIT_PLACES};
     static const struct kit_wanted wanted = {"ipu", "SHIM", names, folders, place};
-    static struct kit_library library = KIT_LIBRARY(symbols, loaded.function,
+    static struct kit_library library = KIT_LIBRARY(loaded_symbols, loaded.function,
                                                     "; compile it with plugins/ipu/shim/build.sh");
     enum bp_status status = kit_library_load(&library, &wanted);
     uint32_t version;

@@ -21,20 +21,9 @@ enum {
     HCCL_U8 = 7
 };
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "hccl.def"
-};
-static union {
-    void *function[sizeof symbols / sizeof *symbols];
-    struct {
-#define CALL(result, name, parameters) result(*name) parameters;
-#define CALL_OR_NONE CALL
-#include "hccl.def"
-    } call;
-} hccl;
-_Static_assert(sizeof hccl.call == sizeof hccl.function, "functions alone");
+#define KIT_LIST "npu/hccl.def"
+#define KIT_TABLE hccl
+#include <kit/table.h>
 
 struct npu_comm {
     void *raw;
@@ -87,7 +76,7 @@ static enum bp_status ccl_check(const struct npu *npu, int64_t device, const cha
 /* HCCL has no version of its own that all releases report: it belongs to the runtime's. */
 enum bp_status npu_ccl_version(void *self, uint32_t *out_version)
 {
-    static struct kit_library library = KIT_LIBRARY(symbols, hccl.function,
+    static struct kit_library library = KIT_LIBRARY(hccl_symbols, hccl.function,
                                                     ": install CANN 7 or newer");
     struct npu *npu = self;
 

@@ -14,27 +14,15 @@ static const char folders[] =
     ":/usr/local/Ascend/nnrt/latest/lib64";
 static const enum kit_place places[] = {KIT_LOADED, KIT_PATH, KIT_FOLDERS, KIT_LOADER, KIT_PLACES};
 
-static const struct kit_symbol runtime_symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "calls.def"
-};
-static union {
-    void *function[sizeof runtime_symbols / sizeof *runtime_symbols];
-    struct npu_calls call;
-} runtime;
-_Static_assert(sizeof runtime.call == sizeof runtime.function, "functions alone");
+#define KIT_LIST "npu/calls.def"
+#define KIT_TABLE runtime
+#define KIT_CALLS struct npu_calls
+#include <kit/table.h>
 
-static const struct kit_symbol nnop_symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "nnop.def"
-};
-static union {
-    void *function[sizeof nnop_symbols / sizeof *nnop_symbols];
-    struct npu_nnop call;
-} nnop;
-_Static_assert(sizeof nnop.call == sizeof nnop.function, "functions alone");
+#define KIT_LIST "npu/nnop.def"
+#define KIT_TABLE nnop
+#define KIT_CALLS struct npu_nnop
+#include <kit/table.h>
 
 enum bp_status npu_library_load(struct kit_library *library, const char *setting, const char *name)
 {

@@ -15,24 +15,19 @@ static const char folders[] = "$VIRTUAL_ENV/lib" PACKAGE ":$HOME/.local/lib" PAC
                               ":/opt/intel/openvino*/runtime/lib/*:/usr/local/lib"
                               ":/usr/lib/*-linux-gnu:/usr/lib64:/usr/lib";
 
-static const struct kit_symbol symbols[] = {
 #define CALL(name, result, parameters) {#name, true},
 #define MAYBE(name, result, parameters) {#name, false},
-#include "calls.def"
-};
-
-static union {
-    void *function[sizeof symbols / sizeof *symbols];
-    struct openvino_calls call;
-} loaded;
-_Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
+#define KIT_LIST "openvino/calls.def"
+#define KIT_TABLE loaded
+#define KIT_CALLS struct openvino_calls
+#include <kit/table.h>
 
 enum bp_status openvino_open(const struct bp_host *host, const struct openvino_calls **out_calls)
 {
     static const char *const names[] = {"libopenvino_c.so*", NULL};
     static const enum kit_place place[] = {KIT_PATH, KIT_FOLDERS, KIT_PLACES};
     static const struct kit_wanted wanted = {"openvino", "LIBRARY", names, folders, place};
-    static struct kit_library library = KIT_LIBRARY(symbols, loaded.function,
+    static struct kit_library library = KIT_LIBRARY(loaded_symbols, loaded.function,
                                                     "; install OpenVINO 2023.1 or newer");
     enum bp_status status = kit_library_load(&library, &wanted);
 

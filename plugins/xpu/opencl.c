@@ -4,23 +4,18 @@
 #include <kit/call.h>
 #include <kit/library.h>
 
-static const struct kit_symbol symbols[] = {
 #define CALL(name) {#name, true},
-#include "calls.def"
-};
-
-static union {
-    void *function[sizeof symbols / sizeof *symbols];
-    struct xpu_calls call;
-} loaded;
-_Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
+#define KIT_LIST "xpu/calls.def"
+#define KIT_TABLE loaded
+#define KIT_CALLS struct xpu_calls
+#include <kit/table.h>
 
 enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_calls **out_calls)
 {
     static const char *const names[] = {"libOpenCL.so.1", NULL};
     static const enum kit_place place[] = {KIT_LOADER, KIT_PLACES};
     static const struct kit_wanted wanted = {"xpu", "LOADER", names, "", place};
-    static struct kit_library loader = KIT_LIBRARY(symbols, loaded.function,
+    static struct kit_library loader = KIT_LIBRARY(loaded_symbols, loaded.function,
                                                    ": it is older than OpenCL 1.2");
 
     if (kit_library_load(&loader, &wanted))
