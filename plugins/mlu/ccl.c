@@ -7,16 +7,14 @@
 #include "folders.h"
 #include <string.h>
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#include "cncl.def"
-};
+#define KIT_LIST "mlu/cncl.def"
+#define KIT_TABLE cncl
+#define KIT_CALLS struct cncl_calls
+#include <kit/table.h>
 
-union mlu_cncl_table mlu_cncl;
-_Static_assert(sizeof mlu_cncl.function / sizeof(void *) == sizeof symbols / sizeof *symbols,
-               "functions alone");
+const struct cncl_calls *const mlu_cncl = &cncl.call;
 
-static struct kit_library library = KIT_LIBRARY(symbols, mlu_cncl.function,
+static struct kit_library library = KIT_LIBRARY(cncl_symbols, cncl.function,
                                                 ": install CNCL 1.x, of a CNToolkit 3");
 
 /* CNCL's numbers of types and reductions. */
@@ -72,7 +70,7 @@ enum bp_status mlu_ccl_check(const struct mlu *self, const struct mlu_device *de
     kit_call_trace(&call);
     if (code == CNCL_SUCCESS) return BP_OK;
     if (device) TRY(MLU_WAIT(device, cnrtMemGetInfo, &free_bytes, &total));
-    return kit_call_fail(&call, BP_ERR_DEVICE, mlu_cncl.call.cnclGetErrorStr(code), NULL);
+    return kit_call_fail(&call, BP_ERR_DEVICE, mlu_cncl->cnclGetErrorStr(code), NULL);
 }
 
 static enum bp_status mlu_ccl_version(void *p, uint32_t *out_version)
@@ -85,7 +83,7 @@ static enum bp_status mlu_ccl_version(void *p, uint32_t *out_version)
     if (kit_library_load(&library, &wanted))
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: %s", library.why);
     TRY(mlu_ccl_check(self, NULL, "cnclGetLibVersion",
-                      mlu_cncl.call.cnclGetLibVersion(&v[0], &v[1], &v[2])));
+                      mlu_cncl->cnclGetLibVersion(&v[0], &v[1], &v[2])));
     *out_version = (uint32_t)(v[0] * 1000000 + v[1] * 1000 + v[2]);
     return BP_OK;
 }
@@ -98,7 +96,7 @@ static enum bp_status mlu_ccl_unique_id_long(void *p, void *out_id)
     struct mlu_id id = {.port = 0};
 
     TRY(mlu_device_use(self, 0, &caller, &d));
-    TRY(mlu_ccl_check(self, d, "cnclGetCliqueId", mlu_cncl.call.cnclGetCliqueId(&id.clique)));
+    TRY(mlu_ccl_check(self, d, "cnclGetCliqueId", mlu_cncl->cnclGetCliqueId(&id.clique)));
     TRY(mlu_meeting_open(self, &id));
     *(struct mlu_id *)out_id = id;
     return BP_OK;
@@ -217,7 +215,7 @@ static enum bp_status ccl_give(void *p, void *stream, const struct bp_ccl_call *
 }
 
 #define CCL_CALL(g, name, ...) \
-    mlu_ccl_check((g)->device->self, (g)->device, #name, mlu_cncl.call.name(__VA_ARGS__))
+    mlu_ccl_check((g)->device->self, (g)->device, #name, mlu_cncl->name(__VA_ARGS__))
 
 static enum bp_status mlu_ccl_all_reduce(void *self, void *comm, void *stream,
                                          const struct bp_ccl_call *call)
@@ -341,7 +339,7 @@ static enum bp_status mlu_ccl_recv(void *self, void *comm, void *stream,
 
 static enum bp_status mlu_ccl_group_begin(void *self)
 {
-    TRY(mlu_ccl_check(self, NULL, "cnclGroupStart", mlu_cncl.call.cnclGroupStart()));
+    TRY(mlu_ccl_check(self, NULL, "cnclGroupStart", mlu_cncl->cnclGroupStart()));
     group.depth++;
     return BP_OK;
 }
@@ -357,7 +355,7 @@ static enum bp_status mlu_ccl_group_end(void *self)
         group.device = NULL;
         group.n_own = 0;
     }
-    return mlu_ccl_check(self, device, "cnclGroupEnd", mlu_cncl.call.cnclGroupEnd());
+    return mlu_ccl_check(self, device, "cnclGroupEnd", mlu_cncl->cnclGroupEnd());
 }
 
 const struct bp_ccl mlu_ccl = {

@@ -28,10 +28,7 @@ struct cncl_calls {
 #define CALL(result, name, parameters) result(*name) parameters;
 #include "cncl.def"
 };
-extern union mlu_cncl_table {
-    void *function[sizeof(struct cncl_calls) / sizeof(void *)];
-    struct cncl_calls call;
-} mlu_cncl;
+extern const struct cncl_calls *const mlu_cncl; /* valid once the library is open */
 
 enum {
     CNCL_SUCCESS = 0,

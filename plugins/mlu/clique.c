@@ -100,8 +100,8 @@ static void clique_init_comms(struct mlu_clique *c, uint32_t n_rank)
             number[c->here + i] = c->rank[i].rank;
         }
         pthread_mutex_unlock(&lock);
-        code = mlu_cncl.call.cnclInitComms(comm, (int)c->here, number, number + c->here,
-                                           (int)n_rank, &c->id.clique);
+        code = mlu_cncl->cnclInitComms(comm, (int)c->here, number, number + c->here, (int)n_rank,
+                                       &c->id.clique);
         pthread_mutex_lock(&lock);
         for (uint32_t i = 0; i < c->here && !code; i++) c->rank[i].raw = comm[i];
     }
@@ -183,8 +183,8 @@ static void *clique_end_thread(void *p)
 
     for (uint32_t i = 0; i < end->n && comm; i++) comm[i] = c->rank[end->first + i].raw;
     c->runtime->cnrtSetDevice(c->rank[end->first].device);
-    if (comm && end->aborts) mlu_cncl.call.cnclAbortComm(comm[0]);
-    else if (comm) mlu_cncl.call.cnclDestroyComms(comm, (int)end->n);
+    if (comm && end->aborts) mlu_cncl->cnclAbortComm(comm[0]);
+    else if (comm) mlu_cncl->cnclDestroyComms(comm, (int)end->n);
     free(comm);
     free(end);
     pthread_mutex_lock(&lock);
@@ -274,8 +274,7 @@ int mlu_clique_error(const struct mlu_comm *comm)
     int code = CNCL_SUCCESS;
 
     pthread_mutex_lock(&lock);
-    if (!comm->clique->rank[comm->at].aborted)
-        code = mlu_cncl.call.cnclGetCommAsyncError(comm->raw);
+    if (!comm->clique->rank[comm->at].aborted) code = mlu_cncl->cnclGetCommAsyncError(comm->raw);
     pthread_mutex_unlock(&lock);
     return code;
 }

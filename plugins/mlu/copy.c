@@ -16,7 +16,7 @@ static enum bp_status copy_enqueue(struct mlu_stream *s, void *dst, const void *
 {
     return mlu_check(
         s->device->self, s->device, "cnrtMemcpyAsync",
-        s->device->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, s->raw, direction));
+        s->device->self->copy(dst, (void *)(uintptr_t)src, (size_t)size, s->raw, direction));
 }
 
 /* Creates the notifiers and the buffers for the first copy through them. Under the lock of the
@@ -63,9 +63,8 @@ enum bp_status mlu_copy_constant(struct mlu_device *d, void *queue, void *dst, c
 {
     enum bp_status status;
 
-    TRY(mlu_check(
-        d->self, d, "cnrtMemcpyAsync",
-        d->self->call->copy(dst, (void *)(uintptr_t)src, (size_t)size, queue, HOST_TO_DEVICE)));
+    TRY(mlu_check(d->self, d, "cnrtMemcpyAsync",
+                  d->self->copy(dst, (void *)(uintptr_t)src, (size_t)size, queue, HOST_TO_DEVICE)));
     status = MLU_CALL(d, cnrtQueueSync, queue);
     if (status) MLU_NOTE(d, cnrtQueueSync, queue); /* the copy may still read `src` */
     return status;

@@ -33,7 +33,7 @@ static enum bp_status fault_read(struct kit_stream *stream, uint32_t *to, void *
     struct mlu_stream *s = fault_stream(stream);
 
     return mlu_check(s->device->self, s->device, "cnrtMemcpyAsync",
-                     s->device->self->call->copy(to, memory, size, s->raw, DEVICE_TO_HOST));
+                     s->device->self->copy(to, memory, size, s->raw, DEVICE_TO_HOST));
 }
 
 void mlu_fault_begin(struct mlu_stream *s)

@@ -5,43 +5,21 @@
 #include "folders.h"
 #include "mlu.h"
 
-static const struct kit_symbol symbols[] = {
-#define CALL(result, name, parameters) {#name, true},
-#define CALL_OR_NONE(result, name, parameters) {#name, false},
-#include "cnrt.def"
-};
-enum {
-    SYMBOLS = sizeof symbols / sizeof *symbols
-};
+#define KIT_LIST "mlu/cnrt.def"
+#define KIT_TABLE loaded
+#define KIT_CALLS struct mlu_calls
+#include <kit/table.h>
 
-static union {
-    void *function[SYMBOLS + 1]; /* the last one is `copy` */
-    struct mlu_calls call;
-} loaded;
-_Static_assert(sizeof loaded.call == sizeof loaded.function, "functions alone");
-
-static struct kit_library library = {
-    .symbol = symbols,
-    .n = SYMBOLS,
-    .advice = ": install CNRT 5 or newer, of a CNToolkit 3",
-    .function = loaded.function,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-};
-static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
+static struct kit_library library = KIT_LIBRARY(loaded_symbols, loaded.function,
+                                                ": install CNRT 5 or newer, of a CNToolkit 3");
 
 /* Takes the function for copies under the name that this version has. */
-static bool library_choose(void)
+static bool library_choose(struct mlu *self)
 {
-    struct mlu_calls *call = &loaded.call;
-    bool found;
-
-    pthread_mutex_lock(&choosing);
-    if (!call->copy) call->copy = call->cnrtMemcpyAsync;
-    if (!call->copy) call->copy = call->cnrtMemcpyAsync_V3;
-    if (!call->copy) call->copy = call->cnrtMemcpyAsync_V2;
-    found = call->copy != NULL;
-    pthread_mutex_unlock(&choosing);
-    return found;
+    self->copy = loaded.call.cnrtMemcpyAsync;
+    if (!self->copy) self->copy = loaded.call.cnrtMemcpyAsync_V3;
+    if (!self->copy) self->copy = loaded.call.cnrtMemcpyAsync_V2;
+    return self->copy != NULL;
 }
 
 /* Codes and names were others up to CNRT 4, which was for older cards. */
@@ -64,7 +42,7 @@ enum bp_status mlu_library_open(struct mlu *self)
     enum bp_status status = kit_library_load(&library, &wanted);
 
     if (status) return bp_fail(self->host, status, "mlu: %s", library.why);
-    if (!library_choose())
+    if (!library_choose(self))
         return bp_fail(self->host, BP_ERR_DEVICE,
                        "mlu: %s has no function cnrtMemcpyAsync, cnrtMemcpyAsync_V3 or "
                        "cnrtMemcpyAsync_V2: install CNRT 5 or newer, of a CNToolkit 3",

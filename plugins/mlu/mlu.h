@@ -31,7 +31,6 @@ struct mlu_calls {
 #define CALL(result, name, parameters) result(*name) parameters;
 #define CALL_OR_NONE CALL
 #include "cnrt.def"
-    int (*copy)(void *dst, void *src, size_t size, void *queue, int direction);
 };
 
 enum {
@@ -78,6 +77,7 @@ struct mlu_device {
 struct mlu {
     const struct bp_host *host;
     const struct mlu_calls *call;
+    int (*copy)(void *dst, void *src, size_t size, void *queue, int direction);
     struct mlu_device *device;
     uint32_t n_device;
     int version[3];
