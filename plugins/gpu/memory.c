@@ -39,21 +39,11 @@ static enum bp_status memory_get(struct gpu_device *device, uint32_t space, uint
     }
 }
 
-/* Writes the out-of-memory message with the requested and the available bytes. */
-static enum bp_status none_left(struct gpu_device *device, uint32_t space, uint64_t size)
+static const char *memory_function(uint32_t space)
 {
-    size_t free_bytes = 0, total = 0;
-
-    TRY(GPU_CALL(device, memory_info, &free_bytes, &total));
-    return bp_fail(device->gpu->host, BP_ERR_MEMORY,
-                   GPU_NAME ":%u: %s: %" PRIu64 " bytes were asked for, %zu of %zu are free on the "
-                   "device",
-                   device->index, gpu_target.symbol[space == BP_SPACE_DEVICE
-                                                        ? GPU_CALL_memory_allocate
-                                                    : space == BP_SPACE_PINNED
-                                                        ? GPU_CALL_pinned_allocate
-                                                        : GPU_CALL_managed_allocate],
-                   size, free_bytes, total);
+    return gpu_target.symbol[space == BP_SPACE_DEVICE   ? GPU_CALL_memory_allocate
+                             : space == BP_SPACE_PINNED ? GPU_CALL_pinned_allocate
+                                                        : GPU_CALL_managed_allocate];
 }
 
 enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
@@ -66,7 +56,9 @@ enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, u
 
     TRY(gpu_device_use(self, index, &caller, &device));
     status = memory_get(device, space, size, &data);
-    if (status == BP_ERR_MEMORY) return none_left(device, space, size);
+    if (status == BP_ERR_MEMORY)
+        return kit_memory_fail(&device->report, memory_function(space), size, gpu_memory_info,
+                               self);
     if (status == BP_OK) *out = (struct bp_memory){.data = data};
     return status;
 }

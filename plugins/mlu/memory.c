@@ -3,17 +3,6 @@
 #include "mlu.h"
 #include <inttypes.h>
 
-static enum bp_status memory_none(struct mlu_device *d, const char *function, uint64_t size)
-{
-    size_t free_bytes = 0, total = 0;
-
-    TRY(MLU_CALL(d, cnrtMemGetInfo, &free_bytes, &total));
-    return bp_fail(d->self->host, BP_ERR_MEMORY,
-                   "mlu:%u: %s: %" PRIu64 " bytes were asked for, %zu of %zu are free on the "
-                   "device",
-                   d->number, function, size, free_bytes, total);
-}
-
 enum bp_status mlu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out)
 {
@@ -29,7 +18,8 @@ enum bp_status mlu_memory_allocate(void *self, uint32_t device, uint32_t space, 
                        device, space);
     TRY(mlu_device_use(self, device, &caller, &d));
     status = MLU_CALL(d, cnrtMalloc, &data, size);
-    if (status == BP_ERR_MEMORY) return memory_none(d, "cnrtMalloc", size);
+    if (status == BP_ERR_MEMORY)
+        return kit_memory_fail(&d->report, "cnrtMalloc", size, mlu_memory_info, self);
     if (status) return status;
     *out = (struct bp_memory){.data = data};
     return BP_OK;

@@ -5,17 +5,6 @@
 
 #include <inttypes.h>
 
-static enum bp_status memory_none_left(struct npu_device *device, uint64_t size)
-{
-    uint64_t free_bytes = 0, total = 0;
-
-    TRY(npu_memory_info(device->npu, device->index, &free_bytes, &total));
-    return bp_fail(device->npu->host, BP_ERR_MEMORY,
-                   "npu:%u: aclrtMalloc: %" PRIu64 " bytes were asked for, %" PRIu64 " of %" PRIu64
-                   " are free on the device",
-                   device->index, size, free_bytes, total);
-}
-
 enum bp_status npu_memory_allocate(void *self, uint32_t index, uint32_t space, uint64_t size,
                                    struct bp_memory *out)
 {
@@ -29,7 +18,8 @@ enum bp_status npu_memory_allocate(void *self, uint32_t index, uint32_t space, u
         return bp_fail(device->npu->host, BP_ERR_UNSUPPORTED,
                        "npu: operators cannot use memory of the host (space %" PRIu32 ")", space);
     status = NPU_CALL(device, aclrtMalloc, &data, size, NPU_HUGE_FIRST);
-    if (status == BP_ERR_MEMORY) return memory_none_left(device, size);
+    if (status == BP_ERR_MEMORY)
+        return kit_memory_fail(&device->report, "aclrtMalloc", size, npu_memory_info, self);
     if (!status) *out = (struct bp_memory){.data = data};
     return status;
 }

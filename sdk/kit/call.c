@@ -2,6 +2,8 @@
 /* call.c: finds codes in tables, and writes the messages about calls; see call.h. */
 #include "call.h"
 #include "library.h"
+#include "stream.h"
+#include <inttypes.h>
 #include <stdio.h>
 
 enum {
@@ -44,6 +46,20 @@ void kit_call_warn(const struct kit_call *call, const char *text)
     call_where(where, call);
     bp_log(call->host, BP_LOG_WARN, "%s: %s answers %d: %s", where, call->function, call->code,
            text);
+}
+
+enum bp_status kit_memory_fail(const struct kit_report *report, const char *function, uint64_t size,
+                               enum bp_status (*info)(void *self, uint32_t device,
+                                                      uint64_t *out_free, uint64_t *out_total),
+                               void *self)
+{
+    uint64_t free_bytes = 0, total = 0;
+
+    TRY(info(self, report->device, &free_bytes, &total));
+    return bp_fail(report->host, BP_ERR_MEMORY,
+                   "%s:%" PRIu32 ": %s: %" PRIu64 " bytes were asked for, %" PRIu64 " of %" PRIu64
+                   " are free on the device",
+                   report->plugin, report->device, function, size, free_bytes, total);
 }
 
 atomic_bool kit_traced;

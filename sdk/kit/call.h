@@ -51,6 +51,15 @@ enum bp_status kit_call_fail(const struct kit_call *call, enum bp_status status,
 /* Logs the same as a warning, where the caller cannot return a failure. */
 void kit_call_warn(const struct kit_call *call, const char *text);
 
+/* Writes the message about an allocation that failed for lack of memory: its function, the bytes
+ * that were requested, and those that are free. info: the plugin's memory_info. Returns
+ * BP_ERR_MEMORY, or the failure of info. */
+struct kit_report; /* stream.h */
+enum bp_status kit_memory_fail(const struct kit_report *report, const char *function, uint64_t size,
+                               enum bp_status (*info)(void *self, uint32_t device,
+                                                      uint64_t *out_free, uint64_t *out_total),
+                               void *self);
+
 /* Whether calls are traced: the setting BP_<PLUGIN>_TRACE is 1. Tracing begins when an instance of
  * the plugin calls kit_trace_begin. */
 extern atomic_bool kit_traced;

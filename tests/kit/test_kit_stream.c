@@ -45,6 +45,29 @@ static void messages_name_the_call(void)
     kit_expect("dev: no device: devInit answers 2: two; buy one");
 }
 
+static enum bp_status driver_memory(void *self, uint32_t device, uint64_t *out_free,
+                                    uint64_t *out_total)
+{
+    if (!self) return BP_ERR_DEVICE_LOST;
+    *out_free = device;
+    *out_total = UINT64_C(5000000000);
+    return BP_OK;
+}
+
+static void messages_about_memory_have_its_sizes(void)
+{
+    int self;
+
+    CHECK(kit_memory_fail(&direct, "devAlloc", UINT64_C(9000000000), driver_memory, &self) ==
+              BP_ERR_MEMORY,
+          "the status");
+    kit_expect("dev:3: devAlloc: 9000000000 bytes were asked for, 3 of 5000000000 are free on the "
+               "device");
+    CHECK(kit_memory_fail(&direct, "devAlloc", 1, driver_memory, NULL) == BP_ERR_DEVICE_LOST,
+          "the status of the call for sizes");
+    kit_expect("");
+}
+
 static void calls_are_traced_if_the_setting_is_on(void)
 {
     const struct kit_call call = {&kit_host, "dev", 1, "devCopy", 0, NULL};
@@ -292,6 +315,7 @@ int main(void)
     static const struct kit_test tests[] = {
         {"codes become statuses", codes_become_statuses},
         {"messages name the call", messages_name_the_call},
+        {"messages about memory have its sizes", messages_about_memory_have_its_sizes},
         {"calls are traced if the setting is on", calls_are_traced_if_the_setting_is_on},
         {"contexts are restored", contexts_are_restored},
         {"failures of contexts name the call", failures_of_contexts_name_the_call},
