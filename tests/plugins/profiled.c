@@ -21,8 +21,11 @@ static void clock_set_rate(double rate);
 static uint64_t clock_now(void);
 static void sink_hand_over(const struct bp_record *first, size_t count, size_t stride);
 
-__attribute__((visibility("default"))) struct profiled profiled = {
-    .rate = 1, .set_rate = clock_set_rate, .now = clock_now, .put = sink_hand_over};
+__attribute__((visibility("default"))) struct profiled profiled = {.rate = 1,
+                                                                   .kind = PROFILED_WORK,
+                                                                   .set_rate = clock_set_rate,
+                                                                   .now = clock_now,
+                                                                   .put = sink_hand_over};
 
 static struct bp_plugin plugin;
 static const struct bp_host *host;
@@ -152,7 +155,7 @@ static void profiled_tag(void *self, uint32_t device, void *stream, uint64_t tag
                                      .stream = stream,
                                      .name = "work",
                                      .bytes = tag,
-                                     .kind = PROFILED_WORK};
+                                     .kind = atomic_load(&profiled.kind)};
     } else {
         if (!current.tag || current.stream != stream) atomic_fetch_add(&profiled.faults, 1);
         current.end_ns = clock_now_locked();

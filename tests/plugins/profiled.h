@@ -20,6 +20,7 @@ struct profiled {
     double rate;
     enum bp_status start_status, clock_status; /* the results of these callbacks */
     const char *start_reason;                  /* the message of a start that fails; NULL: none */
+    _Atomic uint32_t kind; /* of the records of work that is submitted from now on */
 
     /* Changes the rate of the clock from now on. */
     void (*set_rate)(double rate);
