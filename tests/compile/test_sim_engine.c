@@ -4,7 +4,9 @@
 #include "engine_kit.h"
 
 #include <backplane/ops.h>
+#include <backplane/profile.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
     COUNT = 64,
@@ -105,6 +107,78 @@ Test(sim_engine, a_recording_and_another_stream)
     cr_assert_eq(atomic_load(&c.did->busy), 0);
     bp_stream_destroy(stream);
     compiled_finish(&c);
+}
+
+/* ---- profiles ---- */
+
+enum {
+    RUNS = 6
+};
+
+/* What a profile has of the runs of an engine. */
+struct engine_events {
+    uint32_t groups, replays, runs; /* submissions of a group; replays; runs of the program */
+};
+
+static struct engine_events events_of(const char *path, struct bp_stream *stream)
+{
+    struct engine_events found = {0};
+    struct bp_profile *p;
+
+    OK(bp_profile_open(path, &p));
+    for (uint64_t i = 0; i < bp_profile_events(p); i++) {
+        struct bp_profile_event e = {.size = sizeof e};
+        OK(bp_profile_get_event(p, i, &e));
+        cr_assert(e.begin_ns <= e.end_ns);
+        if (e.kind == BP_PROFILE_SUBMIT && !strcmp(e.name, "engine")) {
+            cr_assert_str_eq(e.kernel, "engined_engine");
+            cr_assert_neq(*e.node, 0, "the group has no name");
+            cr_assert(e.tag && e.bytes && e.stream == bp_stream_number(stream));
+            found.groups++;
+        }
+        found.replays += e.kind == BP_PROFILE_SUBMIT && !strcmp(e.name, "replay");
+        found.runs += e.kind == BP_PROFILE_RUN && !strcmp(e.name, "program");
+    }
+    bp_profile_destroy(p);
+    return found;
+}
+
+/* Profiles some runs of the chain. */
+static struct engine_events profile_runs(const char *words)
+{
+    char path[] = "/tmp/bp-engine-profile-XXXXXX";
+    struct bp_profiler_options options = {.size = sizeof options, .path = path};
+    struct compiled c = compiled_of(words, CHAIN);
+    struct engine_events found;
+    struct bp_profiler *profiler;
+
+    close(mkstemp(path));
+    OK(bp_profiler_start(&options, &profiler));
+    for (int i = 0; i < RUNS; i++) bp_tensor_destroy(run_on(&c, c.g.f.stream));
+    OK(bp_stream_synchronize(c.g.f.stream));
+    OK(bp_profiler_stop(profiler));
+    bp_profiler_destroy(profiler);
+    found = events_of(path, c.g.f.stream);
+    unlink(path);
+    compiled_finish(&c);
+    return found;
+}
+
+Test(sim_engine, runs_of_a_group_are_in_profiles)
+{
+    struct engine_events found = profile_runs("");
+
+    cr_assert(found.runs == RUNS && found.groups == RUNS && !found.replays,
+              "%u runs, %u groups, %u replays", found.runs, found.groups, found.replays);
+}
+
+/* The first run submits the group; the second one submits it to a recording, and replays that. */
+Test(sim_engine, replays_of_a_group_are_in_profiles)
+{
+    struct engine_events found = profile_runs("captures");
+
+    cr_assert(found.runs == RUNS && found.groups == 2 && found.replays == RUNS - 1,
+              "%u runs, %u groups, %u replays", found.runs, found.groups, found.replays);
 }
 
 /* ---- streams ---- */
