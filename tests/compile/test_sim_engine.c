@@ -115,7 +115,7 @@ enum {
     RUNS = 6
 };
 
-/* What a profile has of the runs of an engine. */
+/* The events of an engine's runs in a profile, by kind. */
 struct engine_events {
     uint32_t groups, replays, runs; /* submissions of a group; replays; runs of the program */
 };
