@@ -55,13 +55,13 @@ BUDGETS = {
     "normal: python": (90, SUM),
     "normal: conform cpu": (90, WALL),
     "normal: conform template": (15, WALL),
-    "normal: conform sim --quick in part": (22, WALL),  # twice: kernels, and the rest
-    "normal: conform xpu --quick": (100, WALL),
+    "normal: conform sim --quick in part": (40, WALL),  # twice: kernels, and the rest
+    "normal: conform xpu --quick": (150, WALL),
     "normal: conform xpu --suite=kernel in part": (30, WALL),
     "normal: conform xpu beside cpu": (5, WALL),
-    "normal: conform cpu --quick in part async": (13, WALL),
-    "normal: conform cuda --quick in part": (12, WALL),  # twice
-    "normal: conform hip --quick in part": (12, WALL),  # twice
+    "normal: conform cpu --quick in part async": (30, BESIDE),
+    "normal: conform cuda --quick in part": (25, BESIDE),  # twice
+    "normal: conform hip --quick in part": (25, BESIDE),  # twice
     "asan: build": (20, WALL),
     "tsan: build": (58, WALL),
     "aarch64: build": (60, BESIDE),  # it is built while tests of other builds run
@@ -83,10 +83,10 @@ BUDGETS = {
     "asan: mlu": (60, SUM),
     "asan: ipu": (60, SUM),
     "asan: python": (60, SUM),
-    "asan: conform cpu --quick in part": (30, WALL),
-    "asan: conform template --quick in part": (10, WALL),
-    "asan: conform sim --quick in part": (15, WALL),  # twice
-    "asan: conform xpu --quick in part": (10, WALL),
+    "asan: conform cpu --quick in part": (100, BESIDE),  # twice
+    "asan: conform template --quick in part": (20, BESIDE),
+    "asan: conform sim --quick in part": (40, BESIDE),  # twice
+    "asan: conform xpu --quick in part": (25, BESIDE),
     "tsan: programs": (200, BESIDE),
     "tsan: thread": (100, SUM),
     "tsan: graphs": (30, SUM),

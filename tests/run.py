@@ -10,7 +10,8 @@ its end (a build, a crash, a timeout, output cut short, a suite that is not ther
 is one too unless allowed-skips.txt names it with a reason. Each step's time is printed beside its budget
 (ci_rules.py); a step over its budget is reported, and is no failure, for other work on the machine may be the
 cause. With CI=true a program that unstable.txt names may be run again. The last line is
-`N passed, N failed, N skipped`; the exit status is 0 if nothing failed.
+`N passed, N failed, N skipped`; the exit status is 0 if nothing failed. A run starts two more of itself, which take
+steps while it takes others: --only-conform and --only-sanitized, or --only-tsan.
 """
 import argparse
 import concurrent.futures
@@ -146,10 +147,11 @@ def count_test(count, suite, test):
 
 
 class Run:
-    """State that the steps share. A step is a line: its title, its counts, its time."""
+    """State that the steps share. A step is a line: its title, its counts, its time. reports: the name of the files with
+    reports of sanitizers, of which runs at the same time have different ones."""
 
-    def __init__(self, build, count, full=False):
-        self.build, self.count, self.full = build, count, full
+    def __init__(self, build, count, full=False, reports="sanitizer"):
+        self.build, self.count, self.full, self.reports = build, count, full, reports
         self.ahead = None
         self.start = time.monotonic()
         self.over = []  # steps that took longer than their budget
@@ -176,7 +178,7 @@ class Run:
         if kind == "normal" and leaks:  # programs of a sanitized build run while it is built
             env["ASAN_OPTIONS"] = leaks.strip(":")
         if kind != "normal":
-            reports = os.path.join(self.directory(kind), "meson-logs", "sanitizer")
+            reports = os.path.join(self.directory(kind), "meson-logs", self.reports)
             env.update({name: f"{options}:log_path={reports}" for name, options in SANITIZERS.items()})
             env["ASAN_OPTIONS"] += leaks
             # ThreadSanitizer does not see how OpenBLAS waits for its threads, and reports false races of its results.
@@ -286,7 +288,7 @@ def report_cause(text):
 def reports(run, kind):
     """After a step with failures, prints the reports of sanitizers in it: one of each cause. Tests of plugins
     that crash on purpose write some too, so that a report alone is no failure."""
-    pattern = os.path.join(run.directory(kind), "meson-logs", "sanitizer.*")
+    pattern = os.path.join(run.directory(kind), "meson-logs", f"{run.reports}.*")
     for path in glob.glob(pattern):
         os.unlink(path)
     failed = run.count.failed
@@ -531,20 +533,35 @@ def normal_steps(run, quick, later):
     if build_step(run, "normal"):
         run.ahead = Ahead(run, later)
         meson_step(run, "normal", NORMAL)
-        for device in DEVICES:
-            for part in [["--quick"]] if quick else [[]] if run.full else LESS.get(device, [[]]):
-                conform_step(run, "normal", device, *part)
-        reports = read_report(run, "normal", "xpu")
-        if not quick and not run.full:
-            conform_step(run, "normal", "xpu", *LESS_XPU)
-            reports += read_report(run, "normal", "xpu")
-        pairs_step(run, "normal", "xpu", reports)
-        conform_step(run, "normal", "cpu", *([] if run.full else [*shorter("cpu"), *NOT_TWICE]), streams="async")
-        if not quick:
-            gpu_steps(run)
+        for device in ("cpu", "template"):
+            conform_step(run, "normal", device, *(["--quick"] if quick else []))
+        # Kernels of OpenCL are compiled by one thread of each process; the other steps use the processor that is left.
+        with contextlib.nullcontext() if quick or run.full else beside(run, "conform"):
+            kernel_steps(run, quick)
+        if quick or run.full:
+            conform_steps(run, quick)
         if run.full:
             conform_step(run, "normal", "cpu", "--suite", "stress", "--timeout", "300", "-j", "1")
             level_step(run)
+
+
+def kernel_steps(run, quick):
+    """The devices whose kernels are the cpu's portable ones, and the comparison of one of them with the cpu."""
+    for device in ("sim", "xpu"):
+        for part in [["--quick"]] if quick else [[]] if run.full else LESS[device]:
+            conform_step(run, "normal", device, *part)
+    reports = read_report(run, "normal", "xpu")
+    if not quick and not run.full:
+        conform_step(run, "normal", "xpu", *LESS_XPU)
+        reports += read_report(run, "normal", "xpu")
+    pairs_step(run, "normal", "xpu", reports)
+
+
+def conform_steps(run, quick=False):
+    """Conformance of the cpu's asynchronous streams, and of the plugins for GPUs."""
+    conform_step(run, "normal", "cpu", *([] if run.full else [*shorter("cpu"), *NOT_TWICE]), streams="async")
+    if not quick:
+        gpu_steps(run)
 
 
 def level_step(run):
@@ -607,18 +624,22 @@ def sanitized(device):
     return [*shorter(device), *NOT_TWICE]
 
 
-def asan_steps(run, full):
-    """Many programs at once, for they wait for each other's ranks, or for time. Of the cpu all
-    dtypes: each has kernels of its own; a third of the cases of each. Of the simulator's kernels every second case of f32."""
+def asan_steps(run):
+    """Many programs at once, for they wait for each other's ranks, or for time."""
     if permitted.leaks_option():
         run.count.skip("asan/leaks", permitted.why_not("leaks"))
     with reports(run, "asan"):
         meson_step(run, "asan", ASAN, slower=6, at_once=2 * os.cpu_count())
+
+
+def asan_conform_steps(run):
+    """Of the cpu all dtypes: each has kernels of its own; a third of the cases of each. Of the simulator's kernels every
+    second case of f32."""
     parts = {"cpu": [["--quick", "--suite=kernel,gradient", "--shard=1/3"], ["--quick", "--suite=plugin,runtime,memory,ccl", *NOT_TWICE]],
              "sim": [["--quick", "--filter=kernel/*/f32/*", *NOT_SANITIZED_CONV, "--shard=1/2"],
                      ["--quick", "--suite=plugin,runtime,memory", *NOT_TWICE]]}
     for device in DEVICES:
-        for part in [[]] if full else parts.get(device, [sanitized(device)]):
+        for part in [[]] if run.full else parts.get(device, [sanitized(device)]):
             with reports(run, "asan"):
                 conform_step(run, "asan", device, *part)
 
@@ -641,8 +662,8 @@ def tsan_steps(run):
 
 @contextlib.contextmanager
 def beside(run, kind):
-    """Runs all steps of a kind while the caller takes others: tests of both wait much. Its output is printed afterwards, and
-    adds to the count."""
+    """Runs all steps of a kind in a process of their own while the caller takes others: tests of both wait much. Its output is
+    printed afterwards, and adds to the count."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(execute, run, "normal", sys.executable, os.path.abspath(__file__), "--build", run.build,
                              f"--only-{kind}", limit=4 * LIMIT)
@@ -669,13 +690,21 @@ def steps(run, mode, seconds):
     if mode in ("default", "full"):
         built = [build_step(run, kind) for kind in ("asan", "tsan")]
         if all(built):
-            with beside(run, "tsan"):
-                asan_steps(run, mode == "full")
+            with beside(run, "tsan" if run.full else "sanitized"):
+                asan_steps(run)
+                if run.full:
+                    asan_conform_steps(run)
         aarch64_steps(run)
     if mode == "only-asan" and build_step(run, "asan"):
-        asan_steps(run, False)
+        asan_steps(run)
+        asan_conform_steps(run)
     if mode == "only-tsan" and build_step(run, "tsan"):
         tsan_steps(run)
+    if mode == "only-conform":
+        conform_steps(run)
+    if mode == "only-sanitized":
+        tsan_steps(run)
+        asan_conform_steps(run)
     if mode in ("full", "only-fuzz") and build_step(run, "fuzz"):
         with reports(run, "fuzz"):
             libfuzzer_step(run, seconds)
@@ -698,13 +727,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--seconds", default="120", help="for each fuzzer")
-    for mode in ("quick", "full", "only-asan", "only-tsan", "only-fuzz"):
+    for mode in ("quick", "full", "only-asan", "only-tsan", "only-fuzz", "only-conform", "only-sanitized"):
         parser.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode, default="default")
     options = parser.parse_args()
 
     mode = options.mode
     run = Run(os.path.abspath(options.build), Count(read_allowed(os.path.join(ROOT, "tests", "allowed-skips.txt"))),
-              full=mode == "full")
+              full=mode == "full", reports="sanitizer-beside" if mode == "only-sanitized" else "sanitizer")
     read_unstable(run, os.path.join(ROOT, "tests", "unstable.txt"))
     try:
         steps(run, mode, options.seconds)

@@ -20,7 +20,7 @@ import ci_rules  # noqa: E402
 import run  # noqa: E402
 
 TODAY = datetime.date(2026, 5, 31)
-MODES = ("quick", "default", "full", "only-asan", "only-tsan", "only-fuzz")
+MODES = ("quick", "default", "full", "only-asan", "only-tsan", "only-fuzz", "only-conform", "only-sanitized")
 
 
 # --- budgets -----------------------------------------------------------------------------------------
@@ -94,6 +94,23 @@ def the_budgets_fit_the_run():
     return (1000 < wall <= ci_rules.TEST_SECONDS == 25 * 60 and ci_rules.OTHER not in dict(map(reversed, kinds))
             and all(what != ci_rules.WALL or title in titles + ["normal: conform xpu beside cpu"]
                     for title, (_, what) in ci_rules.BUDGETS.items()))
+
+
+def no_step_is_lost_beside():
+    """./dev test and the runs that it starts beside take each step that has a budget of theirs."""
+    begun = []
+
+    def listed(_run, _kind, *command, **_options):
+        begun.extend(word[2:] for word in command if word.startswith("--only-"))
+        return subprocess.CompletedProcess(command, 0, "")
+
+    with replaced(sys.modules[__name__], nothing=listed), tempfile.TemporaryDirectory() as folder:
+        texts = [dry_run("default", folder)]
+        beside = sorted(begun)
+        texts += [dry_run(mode, folder) for mode in beside]
+    titles = set(re.findall(r"^(.+?) +\d+ passed ", "\n".join(texts), re.M)) | {"normal: conform xpu beside cpu"}
+    wanted = {title for title, (_, what) in ci_rules.BUDGETS.items() if what != ci_rules.OTHER}
+    return beside == ["only-conform", "only-sanitized"] and wanted <= titles
 
 
 def a_slow_step_is_named():
@@ -179,6 +196,7 @@ CHECKS = {
     "every step of every run has a budget": every_step_has_a_budget,
     "a step without a budget is a failure": a_step_without_a_budget_fails,
     "the budgets fit 25 minutes": the_budgets_fit_the_run,
+    "no step is lost beside": no_step_is_lost_beside,
     "a step over its budget is named": a_slow_step_is_named,
     "three names with dates and causes are a good list": lambda: listed(*GOOD)[1] == [] and len(listed(*GOOD)[0]) == 3,
     "a fourth name is refused": lambda: refused("4 names", *GOOD, "gpu/calls 2026-05-31: unknown"),
