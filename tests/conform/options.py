@@ -5,6 +5,7 @@
     options.py BUILD BP MUTANT MUTANT_EXTRA
 """
 import fnmatch
+import functools
 import glob
 import html.parser
 import json
@@ -143,20 +144,36 @@ def seed_decides_the_inputs():
     assert worst[0] == worst[1] != worst[2], worst
 
 
+@functools.cache
+def whole():
+    """A run of all suites that decide on levels, which takes seconds."""
+    return run("--require", "inference", *LEVELS, "--html", os.path.join(WORK, "missing.html"))
+
+
+@functools.cache
+def quick():
+    return run("--quick", "--require", "runtime", *LEVELS, "--html", os.path.join(WORK, "quick.html"))
+
+
+@functools.cache
+def without_kernels():
+    return run("--suite", "plugin,runtime,memory", "--require", "runtime")
+
+
 @test
 def level_needs_all():
-    core = run("--require", "inference", *LEVELS)
+    core = whole()
     assert core.status == 1 and core.json["level"] == "core", core
-    part = run("--quick", "--require", "runtime", *LEVELS)
+    part = quick()
     assert part.status == 1 and part.json["level"] == "none", part
-    runtime = run("--suite", "plugin,runtime,memory", "--require", "runtime")
+    runtime = without_kernels()
     assert runtime.status == 0 and runtime.json["level"] == "runtime", runtime
 
 
 @test
 def missing_operators_are_listed():
     """All that a level lacks is listed: those first that most models use, an operator with some rows marked."""
-    core = run(*LEVELS, "--html", os.path.join(WORK, "missing.html"))
+    core = whole()
     missing = core.json["missing_operators"]
     names = {level: [m["op"] for m in missing if m["level"] == level] for level in ("inference", "training")}
     assert len(names["inference"]) > 100 and len(missing) == len({m["op"] for m in missing}), missing
@@ -173,7 +190,7 @@ def missing_operators_are_listed():
     with open(os.path.join(WORK, "missing.html"), encoding="utf-8") as file:
         assert ", matmul 23" in file.read()
     assert f"operators that are missing: {len(names['inference'])})" in core.out, core
-    assert not run("--quick", *LEVELS).json["missing_operators"], "a part of the cases says nothing of operators"
+    assert not quick().json["missing_operators"], "a part of the cases says nothing of operators"
 
 
 @test
@@ -185,7 +202,7 @@ def level_of_a_part_is_not_judged():
         assert part.out.endswith("level not judged (only a part was run)\n"), part
         with open(page, encoding="utf-8") as file:
             assert "level not judged<" in file.read(), args
-    assert "level not judged" not in run("--suite", "plugin,runtime,memory").out
+    assert "level not judged" not in without_kernels().out
     failed = run("--suite", "plugin,runtime,memory", mutant="nameless")
     assert failed.status == 1 and "level none (for runtime all of suite runtime" in failed.out, failed
 
