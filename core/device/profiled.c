@@ -8,6 +8,7 @@
 enum {
     BATCH = 64,   /* records that are passed on at once */
     READINGS = 9, /* of a clock, of which the quickest is used */
+    TAG_BITS = 40 /* of a tag with a timeline: those of the work's number */
 };
 
 struct bp_device_profile {
@@ -27,6 +28,22 @@ static const struct bp_profilers *device_profilers(const struct bp_device *devic
 
 /* ---- work ---- */
 
+/* A plugin without streams orders all work alike, and its records have the stream NULL. Numbers of
+ * work rise by timeline: there, the plugin gets a tag with the timeline in its upper bits, so that
+ * its records still name the call. */
+static bool tag_has_timeline(const struct bp_device *device)
+{
+    return !device->entry->runtime.stream_create;
+}
+
+static uint64_t tag_of(const struct bp_timeline *timeline, uint64_t number)
+{
+    if (!number || number >> TAG_BITS || timeline->id >> (64 - TAG_BITS) ||
+        !tag_has_timeline(timeline->device))
+        return number;
+    return (uint64_t)timeline->id << TAG_BITS | number;
+}
+
 /* Gives the plugin the tag of the work that this thread submits from now on. */
 static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 {
@@ -35,7 +52,8 @@ static void work_tag(struct bp_timeline *timeline, uint64_t tag)
 
     if (profile && atomic_load_explicit(&profile->open, memory_order_relaxed) &&
         device_profilers(device)->tag)
-        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream, tag);
+        device_profilers(device)->tag(device->entry->self, device->index, timeline->stream,
+                                      tag_of(timeline, tag));
 }
 
 uint64_t bp_work_profile_begin_now(struct bp_timeline *timeline, uint64_t number)
@@ -108,6 +126,9 @@ static void record_convert(struct bp_device *device, const struct bp_record *fro
                                : BP_RECORD_OTHER),
         .flags = BP_PROFILE_ON_DEVICE | BP_PROFILE_RAW_CLOCK,
     };
+    if (!tag_has_timeline(device)) return;
+    to->stream = (uint32_t)(from->tag >> TAG_BITS);
+    to->tag = from->tag & (((uint64_t)1 << TAG_BITS) - 1);
 }
 
 static void sink_put(void *ctx, const struct bp_record *first, size_t count, size_t stride)

@@ -23,7 +23,7 @@ import ci_steps  # noqa: E402
 import kinds  # noqa: E402
 
 STRICT = "-O0 -Werror -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes"
-# Profiles a sum, and prints the submissions and the work of the device.
+# Profiles a sum on a second stream, and prints the submissions and the work of the device.
 PROFILED = r"""
 #include <backplane/backplane.h>
 #include <backplane/profile.h>
@@ -37,19 +37,19 @@ int main(int argc, char **argv)
     float result[3];
     struct bp_core *core;
     struct bp_device *device;
-    struct bp_stream *stream;
+    struct bp_stream *first, *stream;
     struct bp_tensor *x, *sum = NULL;
     struct bp_profiler *profiler;
     struct bp_profile *profile;
 
     if (argc != 2 || bp_core_create(NULL, &core) || bp_device_create(core, argv[1], &device)
-        || bp_stream_create(device, &stream) || bp_profiler_start(&options, &profiler)
+        || bp_stream_create(device, &first) || bp_stream_create(device, &stream) || bp_profiler_start(&options, &profiler)
         || bp_tensor_create(device, BP_F32, 1, shape, &x) || bp_tensor_write(stream, x, data, sizeof data)
         || bp_op_add(bp_stream_scope(stream), x, x, &sum) || bp_tensor_read(stream, sum, result, sizeof result)
         || bp_profiler_stop(profiler) || bp_profile_open("profile", &profile))
         return fprintf(stderr, "%s\n", bp_error_message()), 1;
     for (uint64_t i = 0; i < bp_profile_events(profile); i++)
-        if (!bp_profile_get_event(profile, i, &e) && e.tag && e.end_ns >= e.begin_ns)
+        if (!bp_profile_get_event(profile, i, &e) && e.tag && e.end_ns >= e.begin_ns && e.stream == bp_stream_number(stream))
             printf("%llu %s %s\n", (unsigned long long)e.tag, bp_profile_kind_name(e.kind), e.on_device ? "device" : e.name);
     return 0;
 }
@@ -224,6 +224,8 @@ def profiler(installed):
         tags = sorted({int(line[0]) for line in lines})
         found = tuple({tuple(line[1:]) for line in lines if int(line[0]) == tag} for tag in tags)
         moved.expect(found == want, f"{options}: {said}")
+        rows = json.loads(installed.bp("trace", "profile", "--json", "-"))["rows"]
+        moved.expect({r["name"] for r in rows if r["by"] == "op"} == {"add", "copy_in", "copy_out"}, f"{options}: {rows}")
 
 
 def sdk(installed):

@@ -41,7 +41,8 @@ struct bp_record { /* rows */
     uint64_t begin_ns, end_ns; /* times of the plugin's clock, in nanoseconds */
     uint64_t tag;     /* of the call that submitted the work: bp_profilers.tag, or bp_launch.tag and
                          bp_engine_run.tag; 0: unknown */
-    void *stream;     /* the plugin's stream, as in runtime.h; NULL without streams, or unknown */
+    void *stream;     /* the plugin's stream, as in runtime.h; NULL if it is unknown, and without
+                         streams: the tags of bp_profilers.tag then name the stream of the app */
     const char *name; /* the device's name for it, as that of a compiled function, valid until put
                          returns; NULL: the core names it after the call */
     uint64_t bytes;   /* copied or filled; 0: unknown */

@@ -45,7 +45,7 @@ uint64_t template_profiler_now(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Called with the queue's lock. Without streams, stream is NULL: the tag names the call. */
+/* Called with the queue's lock. Without streams, stream is NULL: the tag alone names the call. */
 void template_profiler_record(struct template_self *self, const struct template_job *job,
                               uint64_t begin_ns)
 {
