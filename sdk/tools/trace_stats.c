@@ -149,10 +149,14 @@ static uint32_t stats_stream(struct stats_walk *s)
             first->number == k->number && first->queue == k->queue && s->track[i].stream)
             return s->track[i].stream;
     }
+    char *name = bp_trace_track_name(tracks, s->walk.profile, s->walk.track);
+    if (k->group == TRACE_COMM) {
+        char *longer = bp_text_format("%s, collectives", name);
+        free(name);
+        name = longer;
+    }
     to->stream = bp_trace_must(realloc(to->stream, (to->n_stream + 1) * sizeof *to->stream));
-    to->stream[to->n_stream] = (struct trace_stream){
-        .device = s->walk.device,
-        .name = bp_trace_track_name(tracks, s->walk.profile, s->walk.track)};
+    to->stream[to->n_stream] = (struct trace_stream){.device = s->walk.device, .name = name};
     return ++to->n_stream;
 }
 

@@ -191,6 +191,7 @@ def test_statistics(folder):
             and rows["call", "add"]["total_ns"] == 4 * MS
             and (d["busy_ns"], d["copying_ns"], d["both_ns"]) == (50 * MS, 15 * MS, 5 * MS)
             and d["peak_bytes"] == 5000 and d["delay_max_ns"] == 23 * MS
+            and sorted(s["name"] for s in d["streams"]) == ["stream 1", "stream 1, collectives", "stream 2"]
             and {c: ns // MS for c, ns in d["idle"].items() if ns} == {"copy": 5, "launch": 7, "sync": 10, "compile": 10, "host": 3}
             and d["idle_ns"] == 35 * MS and d["gaps"][0]["ns"] == 14 * MS and d["gaps"][0]["cause"] == "compile")
 
