@@ -153,6 +153,9 @@ def builds(installed):
             moved.expect(not wrong, f"{options}: {path} has '{wrong and wrong[0]}'")
         for path in (f"{folder}/.gitlab-ci.yml", f"{folder}/.github/workflows/conformance.yml"):
             moved.expect(any("bp conform" in s for s in ci_steps.scripts(path)), f"{options}: {path} runs no suite")
+        given = {k: v for k, v in ci_steps.read(f"{folder}/.github/workflows/conformance.yml")[0].items() if k.startswith("BACKPLANE")}
+        settings = set(re.findall(r"BACKPLANE_[A-Z]+", plugins.read(folder, "ci", "sdk.sh"))) - {"BACKPLANE_PREFIX"}
+        moved.expect(given == {s: f"${{{{ vars.{s} }}}}" for s in settings}, f"ci/sdk.sh reads {settings}, GitHub passes on {given}")
         if "--kernels" in options:
             headers = f"-I{installed.flags('--variable=kernelsdir')[0]}"
             installed.sh(folder, f"cc -std=c11 -D_GNU_SOURCE -fPIC {STRICT} {headers} $(pkg-config --cflags backplane) -fsyntax-only *.c")
@@ -244,10 +247,15 @@ def sdk(installed):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost"]
     for command in (["init", "-q"], ["add", "dev"], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], cwd=source, check=True, env=env)
-    for url, source_name in ((f"{installed.work}/source.tar.gz", "backplane"), (f"file://{source}", "source"), ("", "")):
-        done = subprocess.run(["sh", "ci/sdk.sh"], cwd=folder, env={**env, "BACKPLANE_URL": url}, capture_output=True, text=True, check=False)
+    write(f"{source}/dev", FAKE_DEV.replace("dev $1", "tagged dev $1"))
+    for command in (["commit", "-qam", "second"], ["tag", "later"], ["reset", "-q", "--hard", "HEAD~1"]):
+        subprocess.run([*git, *command], cwd=source, check=True, env=env)
+    for url, ref, built in ((f"{installed.work}/source.tar.gz", "", "dev build in backplane"), (f"file://{source}", "", "dev build in source"),
+                            (f"file://{source}", "later", "tagged dev build in source"), ("", "", "")):
+        done = subprocess.run(["sh", "ci/sdk.sh"], cwd=folder, env={**env, "BACKPLANE_URL": url, "BACKPLANE_REF": ref}, capture_output=True,
+                              text=True, check=False)
         if url:
-            moved.expect(done.stdout.splitlines() == ["pkg-config --exists", f"dev build in {source_name}, umask 0022", "meson install", "ldconfig ",
+            moved.expect(done.stdout.splitlines() == ["pkg-config --exists", f"{built}, umask 0022", "meson install", "ldconfig ",
                           f"sdk.sh: installed Backplane from {url}"],
                          f"{url}: {done.stdout}{done.stderr}")
         else:
