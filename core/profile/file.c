@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const uint64_t default_bytes = UINT64_C(4) << 30;
@@ -70,13 +71,34 @@ static void *file_map(int fd, uint64_t from, uint64_t bytes)
     return at;
 }
 
+/* Opens a new file, in place of a regular one of this name and with its permissions. The old file
+ * is not cut off: a process that still records to it, or reads it, has it mapped, and would be
+ * ended by SIGBUS. Returns -1 with errno. */
+static int file_open_new(const char *path)
+{
+    enum {
+        ATTEMPTS = 100 /* other processes may make the file meanwhile */
+    };
+    mode_t mode = 0666;
+
+    for (int i = 0; i < ATTEMPTS; i++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        struct stat old;
+        if (fd >= 0 || errno != EEXIST) return fd;
+        if (stat(path, &old)) continue;
+        if (!S_ISREG(old.st_mode)) break;
+        mode = old.st_mode & 0777;
+        if (unlink(path) && errno != ENOENT) break;
+    }
+    return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+}
+
 enum bp_status bp_profile_file_create(struct bp_profile_file *file, const char *path,
                                       uint64_t max_bytes)
 {
     int failure;
 
-    file->fd = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)
-                    : memfd_create("backplane-profile", MFD_CLOEXEC);
+    file->fd = path ? file_open_new(path) : memfd_create("backplane-profile", MFD_CLOEXEC);
     if (file->fd < 0)
         return bp_error(BP_ERR_INVALID, "bp_profiler_start: %.900s cannot be written: %s",
                         path ? path : "memory", strerror(errno));
@@ -159,7 +181,7 @@ static int copy_bytes(int from, int to)
 
 enum bp_status bp_profile_file_save(struct bp_profile_file *file, const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), failure;
+    int fd = file_open_new(path), failure;
 
     failure = fd < 0 ? errno : copy_bytes(file->fd, fd);
     if (fd >= 0 && close(fd) && !failure) failure = errno;

@@ -3,8 +3,10 @@
  * calling, ranges, steps, shapes and memory; and its limits and options. */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -396,6 +398,31 @@ Test(profile, one_profiler_records_at_a_time)
     cr_assert_str_eq(event_at(p, 0).name, "three");
     bp_profile_destroy(p);
     bp_profiler_destroy(NULL);
+}
+
+/* The processes of an app may have one name for the file: each would cut off the mapped file of the
+ * one before. */
+Test(profile, a_new_recording_leaves_the_old_file_to_those_who_have_it)
+{
+    struct bp_profiler *profiler = profiler_on(0);
+    struct stat before, after, file;
+    int fd;
+
+    bp_mark("old");
+    struct bp_profile *old = profile_of(profiler);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert(fd >= 0 && !fstat(fd, &before) && before.st_size);
+    profiler = profiler_on(0);
+    bp_mark("new");
+    cr_assert(!fstat(fd, &after) && !stat(path, &file));
+    cr_assert(after.st_size == before.st_size && !after.st_nlink && file.st_ino != before.st_ino);
+    cr_assert_eq(file.st_mode, before.st_mode, "the permissions have changed");
+    cr_assert_str_eq(event_at(old, 0).name, "old");
+    bp_profile_destroy(old);
+    struct bp_profile *p = profile_of(profiler);
+    cr_assert(bp_profile_events(p) == 1 && !strcmp(event_at(p, 0).name, "new"));
+    bp_profile_destroy(p);
+    close(fd);
 }
 
 Test(profile, events_beyond_the_largest_size_are_counted)
