@@ -134,7 +134,7 @@ void bp_trace_rows_finish(struct trace_rows *rows);
     X(COMPILE, compile, "the host compiled or prepared") \
     X(MEMORY, memory, "the host allocated or freed memory") \
     X(SYNC, sync, "the host waited for the device") \
-    X(COPY, copy, "a copy ran") \
+    X(COPY, copy, "a copy or a collective ran") \
     X(WAIT, wait, "the stream waited for another one or an event") \
     X(LAUNCH, launch, "submitted work had not begun")
 enum trace_cause {
