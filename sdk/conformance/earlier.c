@@ -44,6 +44,12 @@ cJSON *earlier_parse(const char *path, char *out_why, size_t size)
     return json;
 }
 
+/* A text of an object; NULL if there is none of this key. */
+static const char *earlier_text(const cJSON *json, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+}
+
 static int earlier_order(const void *a, const void *b)
 {
     return strcmp(((const struct earlier_case *)a)->id, ((const struct earlier_case *)b)->id);
@@ -52,9 +58,9 @@ static int earlier_order(const void *a, const void *b)
 /* Takes one case. False: a member of it is missing or of another type. */
 static bool earlier_take(struct earlier *e, const cJSON *from)
 {
-    const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(from, "id"));
-    const char *word = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(from, "outcome"));
-    const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(from, "message"));
+    const char *id = earlier_text(from, "id");
+    const char *word = earlier_text(from, "outcome");
+    const char *message = earlier_text(from, "message");
     const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(from, "seconds");
     struct earlier_case *c = &e->at[e->n];
     int outcome = 0;
@@ -77,10 +83,10 @@ static bool earlier_refuse(struct earlier *e, char *out_why, size_t size, const 
 
 bool earlier_init(struct earlier *e, const cJSON *json, char *out_why, size_t size)
 {
-    const char *device = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "device"));
-    const char *level = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "level"));
+    const char *device = earlier_text(json, "device");
+    const char *level = earlier_text(json, "level");
     const cJSON *cases = cJSON_GetObjectItemCaseSensitive(json, "cases"), *one;
-    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "report"));
+    const char *kind = earlier_text(json, "report");
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(json, "format");
     const cJSON *seed = cJSON_GetObjectItemCaseSensitive(json, "seed");
 

@@ -81,7 +81,7 @@ static void finish_case(struct run *run, struct report_case *c, enum outcome out
     run->bad += outcome_is_bad(outcome);
 }
 
-static double runner_number_of(const cJSON *json, const char *key, double absent)
+double runner_number_of(const cJSON *json, const char *key, double absent)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
 

@@ -4,6 +4,7 @@
 #define BP_CONFORM_RUNNER_H
 
 #include "report/report.h"
+#include <cjson/cJSON.h>
 
 /* Starts a child process that lists device, kernel rows and cases. Returns 0, or the exit status
  * with the reason in text. */
@@ -11,6 +12,9 @@ int runner_list(struct report *report, char *text, size_t size);
 
 /* Runs all cases that are selected and have no outcome yet. */
 void runner_run(struct report *report);
+
+/* A number of a line that a child process sent; `absent` if there is none. */
+double runner_number_of(const cJSON *json, const char *key, double absent);
 
 /* Sets the message of a case. */
 void report_case_message(struct report_case *c, const char *format, ...)

@@ -31,18 +31,11 @@ static char *text_of(const cJSON *json, const char *key)
     return strdup(text ? text : "");
 }
 
-static double runner_list_number_of(const cJSON *json, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : -1;
-}
-
 static void take_case(struct listing *l, const cJSON *json)
 {
     struct report *r = l->report;
-    double outcome = runner_list_number_of(json, "outcome"),
-           suite = runner_list_number_of(json, "suite"), row = runner_list_number_of(json, "of");
+    double outcome = runner_number_of(json, "outcome", -1),
+           suite = runner_number_of(json, "suite", -1), row = runner_number_of(json, "of", -1);
     struct report_case *c;
 
     if (r->n == l->room) {
@@ -55,10 +48,10 @@ static void take_case(struct listing *l, const cJSON *json)
         .id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
     c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
-    c->unit = (int)runner_list_number_of(json, "unit");
-    c->at = (int)runner_list_number_of(json, "at");
-    if (runner_list_number_of(json, "facts") > 0)
-        c->facts = (uint32_t)runner_list_number_of(json, "facts");
+    c->unit = (int)runner_number_of(json, "unit", -1);
+    c->at = (int)runner_number_of(json, "at", -1);
+    if (runner_number_of(json, "facts", -1) > 0)
+        c->facts = (uint32_t)runner_number_of(json, "facts", -1);
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
     c->fixed = outcome >= 0;
     c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;
@@ -89,7 +82,7 @@ static void take_device(struct report *r, const cJSON *json)
 
 static void take_left_out(struct report *r, const cJSON *json)
 {
-    double suite = runner_list_number_of(json, "left_out");
+    double suite = runner_number_of(json, "left_out", -1);
 
     if (suite >= 0 && suite < SUITE_COUNT) r->left_out[(int)suite] = true;
 }
@@ -103,7 +96,7 @@ static void runner_list_take_line(void *ctx, const char *line)
     else if (cJSON_HasObjectItem(json, "case")) take_case(l, json);
     else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
     else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
-    else if (cJSON_HasObjectItem(json, "silent")) l->silent = runner_list_number_of(json, "silent");
+    else if (cJSON_HasObjectItem(json, "silent")) l->silent = runner_number_of(json, "silent", -1);
     else if (cJSON_HasObjectItem(json, "left_out")) take_left_out(l->report, json);
     else if (cJSON_HasObjectItem(json, "step")) {
         const cJSON *step = cJSON_GetObjectItemCaseSensitive(json, "step");
