@@ -402,7 +402,7 @@ Test(profile, one_profiler_records_at_a_time)
 
 /* The processes of an app may have one name for the file: each would cut off the mapped file of the
  * one before. */
-Test(profile, a_new_recording_leaves_the_old_file_to_those_who_have_it)
+Test(profile, a_new_recording_leaves_the_old_file_to_its_readers)
 {
     struct bp_profiler *profiler = profiler_on(0);
     struct stat before, after, file;
