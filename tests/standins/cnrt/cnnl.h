@@ -99,6 +99,7 @@ enum cnnl_logic {
     CNNL_LE,
     CNNL_AND,
     CNNL_OR,
+    CNNL_XOR,
     CNNL_LOGIC_OPS
 };
 
@@ -128,6 +129,44 @@ enum cnnl_activation {
 enum cnnl_batch_norm {
     CNNL_SPATIAL = 251,
     CNNL_OPS_BN = 261
+};
+enum cnnl_trigon {
+    CNNL_TRIGON_TAN = 291,
+    CNNL_TRIGON_ASIN,
+    CNNL_TRIGON_ACOS,
+    CNNL_TRIGON_ATAN,
+    CNNL_TRIGON_SINH,
+    CNNL_TRIGON_COSH,
+    CNNL_TRIGON_ASINH,
+    CNNL_TRIGON_ACOSH,
+    CNNL_TRIGON_ATANH,
+    CNNL_TRIGON_END
+};
+enum cnnl_bits {
+    CNNL_BIT_AND = 311,
+    CNNL_BIT_OR,
+    CNNL_BIT_XOR,
+    CNNL_BIT_NOT
+};
+/* Each with the mean and the sum behind it. */
+enum cnnl_loss {
+    CNNL_MSE_NONE = 321,
+    CNNL_MSE_MEAN,
+    CNNL_SMOOTH_L1_NONE = 331,
+    CNNL_SMOOTH_L1_MEAN,
+    CNNL_SMOOTH_L1_SUM,
+    CNNL_BCE_NONE = 341,
+    CNNL_BCE_MEAN,
+    CNNL_BCE_SUM,
+    CNNL_NLL_NONE = 351,
+    CNNL_NLL_MEAN,
+    CNNL_NLL_SUM
+};
+enum cnnl_scatter {
+    CNNL_SCATTER = 271,
+    CNNL_SCATTER_ADD,
+    CNNL_SCATTERND_ADD = 281,
+    CNNL_SCATTERND_UPDATE
 };
 enum cnnl_softmax {
     CNNL_MEDIUM_DIMENSION = 51,
@@ -257,13 +296,19 @@ void cnnl_broadcasts(struct cnnl_call *call, int first, int n);
 /* An axis, counted from the last if below 0; refuses the call if there is none. */
 int cnnl_axis(struct cnnl_call *call, int axis, int rank);
 
+/* index.c: whether all indices of a tensor of the host are in a range; every `step`-th one from
+ * `first`. */
+bool cnnl_index_fits(const struct base_tensor *index, int64_t first, int64_t step, int64_t limit);
+
 /* Computes an operator in a run. Tensors NULL: absent. */
 int cnnl_compute(const char *op, const void *attrs, uint32_t type,
                  const struct base_tensor *const *in, int n_in,
                  const struct base_tensor *const *out, int n_out);
 int cnnl_assign(const struct base_tensor *from, const struct base_tensor *to);
 
-/* described.c: whether this is the descriptor of an activation, set to this mode. */
+/* described.c: copies elements into a tensor of another dtype; returns a code of base_compute. */
+int cnnl_convert(const struct base_tensor *from, const struct base_tensor *to);
+/* Whether this is the descriptor of an activation, set to this mode. */
 bool cnnl_activation_is(const void *desc, int mode);
 
 /* handle.c */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char op_kind[] = "arithmetic descriptor", activation_kind[] = "activation descriptor";
-static const char reduction_kind[] = "reduction descriptor";
+static const char reduction_kind[] = "reduction descriptor", trigon_kind[] = "trigon descriptor";
 
 /* The values of a descriptor of any of these kinds. */
 struct described {
@@ -442,5 +442,50 @@ int cnnlCastDataType(void *handle, const void *x_desc, const void *x, int cast, 
         call.work.type[1] = call.work.out[0].dtype;
     }
     cnnl_operator(&call, "cast", &attrs, sizeof attrs);
+    return cnnl_submit(&call);
+}
+
+int cnnl_convert(const struct base_tensor *from, const struct base_tensor *to)
+{
+    struct bp_cast_attrs attrs = {.size = sizeof attrs, .to = to->dtype};
+
+    return reduction_convert(&attrs, from, to);
+}
+
+int cnnlCreateTrigonDescriptor(void **out)
+{
+    return cnnl_desc_create("cnnlCreateTrigonDescriptor", out, trigon_kind,
+                            sizeof(struct described));
+}
+
+int cnnlDestroyTrigonDescriptor(void *desc)
+{
+    return cnnl_desc_destroy("cnnlDestroyTrigonDescriptor", desc, trigon_kind);
+}
+
+int cnnlSetTrigonDescriptor_v2(void *desc, int mode, int preference)
+{
+    struct described new = {.number = mode};
+
+    return described_set("cnnlSetTrigonDescriptor_v2", desc, trigon_kind,
+                         mode >= CNNL_TRIGON_TAN && mode < CNNL_TRIGON_END &&
+                             preference >= CNNL_FAST && preference <= CNNL_ULTRAHIGH,
+                         &new);
+}
+
+int cnnlTrigonForward(void *handle, const void *desc, const void *x_desc, const void *x,
+                      const void *y_desc, void *y)
+{
+    static const char *const ops[CNNL_TRIGON_END - CNNL_TRIGON_TAN] = {
+        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"};
+    const struct described *d;
+    struct cnnl_call call;
+
+    cnnl_begin_assumed(&call, "cnnlTrigonForward", handle, CNNL_FAST);
+    d = described_of(&call, desc, trigon_kind);
+    cnnl_in(&call, x_desc, x, CNNL_FLOATS);
+    cnnl_out(&call, y_desc, y, CNNL_FLOATS);
+    described_alike(&call);
+    if (!cnnl_failed(&call)) cnnl_operator(&call, ops[d->number - CNNL_TRIGON_TAN], NULL, 0);
     return cnnl_submit(&call);
 }

@@ -353,9 +353,10 @@ int cnnlGetLogicOpWorkspaceSize(void *handle, const void *x_desc, const void *y_
 int cnnlLogicOp(void *handle, int op, const void *x_desc, const void *x, const void *y_desc,
                 const void *y, void *workspace, size_t size, const void *z_desc, void *z)
 {
-    static const char *const ops[] = {"equal",     "not_equal",  "greater_than", "greater_equal",
-                                      "less_than", "less_equal", "logical_and",  "logical_or"};
-    bool words = op == CNNL_AND || op == CNNL_OR;
+    static const char *const ops[] = {"equal",         "not_equal",  "greater_than",
+                                      "greater_equal", "less_than",  "less_equal",
+                                      "logical_and",   "logical_or", "logical_xor"};
+    bool words = op >= CNNL_AND && op <= CNNL_XOR;
     unsigned dtypes = words ? CNNL_M(CNNL_BOOL) : CNNL_NUMBERS | CNNL_M(CNNL_BOOL);
     struct cnnl_call call;
 
@@ -366,6 +367,31 @@ int cnnlLogicOp(void *handle, int op, const void *x_desc, const void *x, const v
     broadcast_result(&call, 0, z_desc, z, CNNL_M(CNNL_BOOL));
     cnnl_workspace(&call, workspace, size, broadcast_size(z_desc));
     if (!cnnl_failed(&call)) cnnl_operator(&call, ops[op], NULL, 0);
+    return cnnl_submit(&call);
+}
+
+int cnnlGetBitComputeWorkspaceSize(void *handle, const void *x_desc, const void *y_desc,
+                                   const void *z_desc, size_t *out)
+{
+    (void)x_desc, (void)y_desc;
+    return binary_report_size("cnnlGetBitComputeWorkspaceSize", handle, z_desc, out);
+}
+
+/* The callers pass int32, and for `not` no second input. */
+int cnnlBitCompute_v2(void *handle, int op, const void *x_desc, const void *x, const void *y_desc,
+                      const void *y, const void *z_desc, void *z, void *workspace, size_t size)
+{
+    static const char *const ops[] = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"};
+    struct cnnl_call call;
+
+    cnnl_begin_assumed(&call, "cnnlBitCompute_v2", handle, CNNL_FAST);
+    cnnl_check(&call, op >= CNNL_BIT_AND && op <= CNNL_BIT_NOT, "no such operation");
+    cnnl_in(&call, x_desc, x, CNNL_M(CNNL_INT32));
+    if (op == CNNL_BIT_NOT) cnnl_check(&call, !y_desc && !y, "a second input");
+    else cnnl_in(&call, y_desc, y, CNNL_M(CNNL_INT32));
+    broadcast_result(&call, 0, z_desc, z, CNNL_M(CNNL_INT32));
+    cnnl_workspace(&call, workspace, size, broadcast_size(z_desc));
+    if (!cnnl_failed(&call)) cnnl_operator(&call, ops[op - CNNL_BIT_AND], NULL, 0);
     return cnnl_submit(&call);
 }
 

@@ -9,8 +9,7 @@ enum {
     INDEX = CNNL_M(CNNL_INT32)
 };
 
-/* Whether all indices of a tensor of the host are in a range; every `step`-th one from `first`. */
-static bool index_fits(const struct base_tensor *index, int64_t first, int64_t step, int64_t limit)
+bool cnnl_index_fits(const struct base_tensor *index, int64_t first, int64_t step, int64_t limit)
 {
     const int32_t *at = index->data;
 
@@ -25,7 +24,7 @@ static int axis_run(struct cnnl_work *work)
     struct bp_index_select_attrs attrs = {sizeof attrs, work->number[0]};
     const struct base_tensor *in[3] = {&work->in[0], &work->in[1], &work->in[2]};
 
-    if (!index_fits(in[1], 0, 1, in[0]->shape[attrs.axis])) return BASE_FAULT;
+    if (!cnnl_index_fits(in[1], 0, 1, in[0]->shape[attrs.axis])) return BASE_FAULT;
     return cnnl_compute(work->op, &attrs, in[0]->dtype, in, work->n_in,
                         (const struct base_tensor *[]){&work->out[0]}, 1);
 }
@@ -91,7 +90,7 @@ static int gather_nd_run(struct cnnl_work *work)
     int64_t k = in[1]->shape[in[1]->rank - 1];
 
     for (int64_t a = 0; a < k; a++)
-        if (!index_fits(in[1], a, k, in[0]->shape[a])) return BASE_FAULT;
+        if (!cnnl_index_fits(in[1], a, k, in[0]->shape[a])) return BASE_FAULT;
     return cnnl_compute("gather_nd", &attrs, in[0]->dtype, in, 2,
                         (const struct base_tensor *[]){&work->out[0]}, 1);
 }
@@ -140,7 +139,7 @@ static int embedding_run(struct cnnl_work *work)
     struct bp_embedding_attrs attrs = {sizeof attrs, -1};
     const struct base_tensor *in[2] = {&work->in[0], &work->in[1]};
 
-    if (!index_fits(in[1], 0, 1, in[0]->shape[0])) return BASE_FAULT;
+    if (!cnnl_index_fits(in[1], 0, 1, in[0]->shape[0])) return BASE_FAULT;
     return cnnl_compute("embedding", &attrs, in[0]->dtype, in, 2,
                         (const struct base_tensor *[]){&work->out[0]}, 1);
 }
@@ -180,7 +179,7 @@ static int embedding_grad_run(struct cnnl_work *work)
     struct bp_embedding_grad_attrs attrs = {sizeof attrs, work->number[0]};
     const struct base_tensor *in[3] = {&work->in[1], &work->in[0], &work->out[0]};
 
-    if (!index_fits(in[1], 0, 1, in[2]->shape[0])) return BASE_FAULT;
+    if (!cnnl_index_fits(in[1], 0, 1, in[2]->shape[0])) return BASE_FAULT;
     return cnnl_compute("embedding_grad", &attrs, in[0]->dtype, in, 3,
                         (const struct base_tensor *[]){&work->out[0]}, 1);
 }
