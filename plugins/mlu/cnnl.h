@@ -48,7 +48,7 @@ enum mlu_number {
 #define FACT(name, value, needed, statement) FACT_##name,
     MLU_FACTS(FACT, MLU_OPEN, true, false)
 #undef FACT
-    MLU_NUMBERS_COUNT
+        MLU_NUMBERS_COUNT
 };
 
 /* cnnl.c: opens the library when the first row needs it. cnnl: its functions, NULL where the

@@ -200,3 +200,76 @@ void mlu_build_prelu(struct mlu_build *b)
     mlu_step(b, b->row->fn, elementwise_call_prelu,
              MLU_TENSORS(elementwise_in(b, 0), elementwise_in(b, 1), mlu_out(b, 0)));
 }
+
+/* y = value where mask is true, else x. */
+void mlu_build_masked_fill(struct mlu_build *b)
+{
+    elementwise_reserve(b, mlu_step(b, b->row->fn, elementwise_call_ternary,
+                                    MLU_TENSORS(elementwise_in(b, 1), elementwise_in(b, 2),
+                                                elementwise_in(b, 0), mlu_out(b, 0))));
+}
+
+/* Whether x is 0. */
+void mlu_build_logical_not(struct mlu_build *b)
+{
+    struct mlu_tensor x = mlu_flat(mlu_in(b, 0)), zero;
+    struct mlu_step *s;
+
+    zero = mlu_temporary(b, x.dtype, 1, (int64_t[]){1});
+    mlu_step_fill(b, 0, zero);
+    s = mlu_step(b, b->row->fn, elementwise_call_numbered,
+                 MLU_TENSORS(x, zero, mlu_flat(mlu_out(b, 0))));
+    if (s) s->i[0] = mlu_number(b->row->number);
+    elementwise_reserve(b, s);
+}
+
+static int elementwise_call_trigon(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlTrigonForward(r->handle, s->desc, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                           mlu_desc(s, 1), mlu_address(r, s, 1));
+}
+
+void mlu_build_trigon(struct mlu_build *b)
+{
+    const struct cnnl_calls *cnnl = &mlu_cnnl.call;
+    struct mlu_step *s = mlu_step(b, b->row->fn, elementwise_call_trigon,
+                                  MLU_TENSORS(mlu_flat(mlu_in(b, 0)), mlu_flat(mlu_out(b, 0))));
+    int code;
+
+    if (!s || !mlu_build_check(b, FN_cnnlCreateTrigonDescriptor,
+                               cnnl->cnnlCreateTrigonDescriptor(&s->desc)))
+        return;
+    s->desc_destroy = FN_cnnlDestroyTrigonDescriptor;
+    code = cnnl->cnnlSetTrigonDescriptor_v2(s->desc, mlu_number(b->row->number),
+                                            MLU_CNNL_COMPUTATION_HIGH_PRECISION);
+    mlu_build_check(b, FN_cnnlSetTrigonDescriptor_v2, code);
+}
+
+/* bitwise_not has one input. */
+static int elementwise_call_bits(const struct mlu_run *r, const struct mlu_step *s)
+{
+    bool two = s->n == 3;
+    uint32_t y = s->n - 1;
+
+    return mlu_cnnl.call.cnnlBitCompute_v2(r->handle, (int)s->i[0], mlu_desc(s, 0),
+                                           mlu_address(r, s, 0), two ? mlu_desc(s, 1) : NULL,
+                                           two ? mlu_address(r, s, 1) : NULL, mlu_desc(s, y),
+                                           mlu_address(r, s, y), mlu_work(r, s), s->work);
+}
+
+void mlu_build_bits(struct mlu_build *b)
+{
+    struct mlu_tensor t[3];
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    for (uint32_t i = 0; i < b->prep->n_in; i++) t[i] = elementwise_in(b, i);
+    t[b->prep->n_in] = mlu_out(b, 0);
+    s = mlu_step(b, b->row->fn, elementwise_call_bits, b->prep->n_in + 1, t);
+    if (!s) return;
+    s->i[0] = mlu_number(b->row->number);
+    code = mlu_cnnl.call.cnnlGetBitComputeWorkspaceSize(
+        b->handle, mlu_desc(s, 0), s->n == 3 ? mlu_desc(s, 1) : NULL, mlu_desc(s, s->n - 1), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetBitComputeWorkspaceSize, code, size);
+}

@@ -148,6 +148,26 @@ void mlu_build_index_add(struct mlu_build *b)
                        mlu_shaped(y, 3, shape));
 }
 
+/* Slices of dy are added to zeros. */
+void mlu_build_gather_grad(struct mlu_build *b)
+{
+    const struct bp_gather_grad_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor dx = mlu_out(b, 0), zeros, index;
+    int64_t shape[3], source[3];
+
+    index_split(b, b->prep->out[0], attrs->axis, shape);
+    if (!b->prep->in[0]->count) {
+        mlu_step_fill(b, 0, mlu_flat(dx));
+        return;
+    }
+    index = mlu_guard(b, mlu_in(b, 1), shape[1], true);
+    memcpy(source, (int64_t[]){shape[0], mlu_count(&index), shape[2]}, sizeof source);
+    zeros = mlu_temporary(b, dx.dtype, 3, shape);
+    mlu_step_fill(b, 0, mlu_flat(zeros));
+    mlu_step_index_add(b, zeros, index, mlu_shaped(mlu_in(b, 0), 3, source),
+                       mlu_shaped(dx, 3, shape));
+}
+
 static int index_call_topk(const struct mlu_run *r, const struct mlu_step *s)
 {
     return mlu_cnnl.call.cnnlTopKTensor_v3(
@@ -209,6 +229,47 @@ void mlu_build_argsort(struct mlu_build *b)
 
     index_topk(b, attrs->axis, index_extent(b, attrs->axis), attrs->descending != 0,
                (struct mlu_tensor){.from = MLU_ABSENT}, mlu_out(b, 0));
+}
+
+/* The first place of the largest, where NaN is larger than all. CNNL's smallest of floats is the
+ * largest of -x, so that NaN comes first too; no integer is NaN. */
+static void index_place(struct mlu_build *b, bool largest)
+{
+    const struct bp_argmax_attrs *attrs = b->prep->attrs; /* those of argmin are equal */
+    const struct bp_view *x = b->prep->in[0];
+    struct mlu_tensor from = mlu_in(b, 0), index = mlu_out(b, 0), y;
+    int64_t shape[3] = {1, mlu_count(&from), 1}, result[3];
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    if (!attrs->flatten) index_split(b, x, attrs->axis, shape);
+    memcpy(result, (int64_t[]){shape[0], 1, shape[2]}, sizeof result);
+    if (!largest && x->dtype != BP_I32) {
+        struct mlu_tensor negative = mlu_temporary(b, x->dtype, from.rank, from.shape);
+        mlu_step_unary(b, FN_cnnlNegTensor, mlu_flat(from), mlu_flat(negative));
+        from = negative;
+        largest = true;
+    }
+    y = mlu_temporary(b, x->dtype, 3, result);
+    s = mlu_step(b, FN_cnnlTopKTensor_v3, index_call_topk,
+                 MLU_TENSORS(mlu_shaped(from, 3, shape), y, mlu_shaped(index, 3, result)));
+    if (!s) return;
+    s->i[0] = 1;
+    s->i[1] = largest;
+    code = mlu_cnnl.call.cnnlGetTopKTensorWorkspaceSize(b->handle, mlu_desc(s, 0), 1, 1, largest,
+                                                        mlu_desc(s, 1), mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetTopKTensorWorkspaceSize, code, size);
+}
+
+void mlu_build_argmax(struct mlu_build *b)
+{
+    index_place(b, true);
+}
+
+void mlu_build_argmin(struct mlu_build *b)
+{
+    index_place(b, false);
 }
 
 static int index_call_cumsum(const struct mlu_run *r, const struct mlu_step *s)

@@ -103,13 +103,54 @@
     NUMBER(CNNL_CONVOLUTION_BWD_FILTER_FASTEST, OPEN) \
     NUMBER(CNNL_ACTIVATION_IDENTITY, OPEN) \
     NUMBER(CNNL_BATCHNORM_SPATIAL, OPEN) \
-    NUMBER(CNNL_BATCHNORM_OPS_BN, OPEN)
+    NUMBER(CNNL_BATCHNORM_OPS_BN, OPEN) \
+    NUMBER(CNNL_SCATTER, OPEN) \
+    NUMBER(CNNL_SCATTER_ADD, OPEN) \
+    NUMBER(CNNL_SCATTERND_ADD, OPEN) \
+    NUMBER(CNNL_SCATTERND_UPDATE, OPEN) \
+    NUMBER(CNNL_LOGIC_OP_XOR, OPEN) \
+    NUMBER(CNNL_TRIGON_TAN, OPEN) \
+    NUMBER(CNNL_TRIGON_ASIN, OPEN) \
+    NUMBER(CNNL_TRIGON_ACOS, OPEN) \
+    NUMBER(CNNL_TRIGON_ATAN, OPEN) \
+    NUMBER(CNNL_TRIGON_SINH, OPEN) \
+    NUMBER(CNNL_TRIGON_COSH, OPEN) \
+    NUMBER(CNNL_TRIGON_ASINH, OPEN) \
+    NUMBER(CNNL_TRIGON_ACOSH, OPEN) \
+    NUMBER(CNNL_TRIGON_ATANH, OPEN) \
+    NUMBER(CNNL_CYCLE_BAND_OP, OPEN) \
+    NUMBER(CNNL_CYCLE_BOR_OP, OPEN) \
+    NUMBER(CNNL_CYCLE_BXOR_OP, OPEN) \
+    NUMBER(CNNL_BNOT_OP, OPEN) \
+    NUMBER(CNNL_MSE_LOSS_MEAN, OPEN) \
+    NUMBER(CNNL_SMOOTHL1LOSS_REDUCTION_NONE, OPEN) \
+    NUMBER(CNNL_SMOOTHL1LOSS_REDUCTION_MEAN, OPEN) \
+    NUMBER(CNNL_SMOOTHL1LOSS_REDUCTION_SUM, OPEN) \
+    NUMBER(CNNL_BCE_WITH_LOGITS_NONE, OPEN) \
+    NUMBER(CNNL_BCE_WITH_LOGITS_MEAN, OPEN) \
+    NUMBER(CNNL_BCE_WITH_LOGITS_SUM, OPEN) \
+    NUMBER(CNNL_REDUCTION_NONE, OPEN) \
+    NUMBER(CNNL_REDUCTION_MEAN, OPEN) \
+    NUMBER(CNNL_REDUCTION_SUM, OPEN)
 
 #define MLU_FACTS(FACT, OPEN, YES, EITHER) \
     FACT(BATCH_NORM_SAVES_INVERSE, OPEN, YES, \
          "the second statistic that cnnlBatchNormForwardTraining_v2 saves, and that " \
          "cnnlBatchNormBackward_v2 takes, is 1 / sqrt(variance + eps)") \
     FACT(BATCH_NORM_MOVES_UNBIASED, OPEN, EITHER, \
-         "cnnlBatchNormForwardTraining_v2 moves moving_var towards the variance by n - 1, not by n")
+         "cnnlBatchNormForwardTraining_v2 moves moving_var towards the variance by n - 1, not " \
+         "by n") \
+    FACT(SCATTER_V2_ORDER, OPEN, YES, \
+         "the arguments of cnnlScatter_v2 are handle, dim, input, index, src, workspace, " \
+         "output and mode, each tensor with its descriptor in front") \
+    FACT(MSE_LOSS_V2_ORDER, OPEN, YES, \
+         "the arguments of cnnlMSELoss_v2 are handle, reduction, input, target, workspace and " \
+         "output, each tensor with its descriptor in front") \
+    FACT(NLL_LOSS_ORDER, OPEN, YES, \
+         "the arguments of cnnlNlllossForward_v2 are handle, reduction, input, target, " \
+         "ignore_index, weight, workspace, total_weight and output, each tensor with its " \
+         "descriptor in front") \
+    FACT(SCATTER_LAST_WINS, OPEN, YES, \
+         "of several updates of one place, cnnlScatter_v2 and cnnlScatterNd_v2 keep the last")
 
 #endif

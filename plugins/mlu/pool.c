@@ -4,6 +4,7 @@
  * third axis gets a call of its own. */
 #include "rows.h"
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -476,4 +477,244 @@ void mlu_build_avg_pool_grad(struct mlu_build *b)
     mlu_step_transpose(b, mlu_shaped(t, 3, (int64_t[]){p.images, places, p.channels}),
                        mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){p.images, p.channels, places}),
                        first);
+}
+
+/* The places of x in the windows of a pool with indices, as a list for each output: `place` counts
+ * in x without its borders, `index` as the caller wants it. Lists have one length: they end with
+ * places outside of x, so that of equal values a place in x comes first. */
+struct pool_lists {
+    int64_t out, taps, places;
+    int32_t *place, *index;
+};
+
+/* Lists the window of output o, whose coordinates are at[]. Returns how many places it has. */
+static int64_t pool_list(const struct pool *p, const int64_t at[3], bool column_major,
+                         int32_t *place, int32_t *index)
+{
+    const struct pool_axis *a = p->axis;
+    struct mlu_cut cut[3] = {pool_cut(&a[0], at[0]), pool_cut(&a[1], at[1]),
+                             pool_cut(&a[2], at[2])};
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < cut[0].n; i++)
+        for (int64_t j = 0; j < cut[1].n; j++)
+            for (int64_t k = 0; k < cut[2].n; k++, n++) {
+                int64_t x = cut[0].first + i * cut[0].step, y = cut[1].first + j * cut[1].step;
+                int64_t z = cut[2].first + k * cut[2].step;
+                if (!place) continue;
+                place[n] = (int32_t)((x * a[1].n + y) * a[2].n + z);
+                index[n] = column_major ? (int32_t)((z * a[1].n + y) * a[0].n + x) : place[n];
+            }
+    return n;
+}
+
+/* Makes the lists; returns false if there are too many places. */
+static bool pool_lists_init(struct pool_lists *l, const struct pool *p, bool column_major)
+{
+    const struct pool_axis *a = p->axis;
+    int64_t at[3];
+
+    *l = (struct pool_lists){.out = a[0].out * a[1].out * a[2].out, .taps = 1};
+    l->places = a[0].n * a[1].n * a[2].n;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t o = 0; o < l->out; o++) {
+            int32_t *place = pass ? l->place + o * l->taps : NULL, *index = NULL;
+            int64_t n;
+            at[0] = o / (a[1].out * a[2].out);
+            at[1] = o / a[2].out % a[1].out;
+            at[2] = o % a[2].out;
+            if (pass) index = l->index + o * l->taps;
+            n = pool_list(p, at, column_major, place, index);
+            if (n < 1) return false;
+            if (n > l->taps) l->taps = n;
+            for (; pass && n < l->taps; n++) {
+                place[n] = (int32_t)l->places;
+                index[n] = -1;
+            }
+        }
+        if (pass || l->taps > POOL_PLACES / l->out || l->places >= INT32_MAX) break;
+        l->place = calloc((size_t)(l->out * l->taps), sizeof *l->place);
+        l->index = calloc((size_t)(l->out * l->taps), sizeof *l->index);
+        if (!l->place || !l->index) break;
+    }
+    return l->place && l->index;
+}
+
+static void pool_lists_finish(struct pool_lists *l)
+{
+    free(l->place);
+    free(l->index);
+}
+
+static int pool_call_largest(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlTopKTensor_v3(
+        r->handle, mlu_desc(s, 0), mlu_address(r, s, 0), 1, 2, true, true, true, mlu_work(r, s),
+        s->work, mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+static int pool_call_index(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlGather_v2(r->handle, 2, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                       mlu_desc(s, 1), mlu_address(r, s, 1), mlu_work(r, s),
+                                       s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+/* y = the largest of each list, tap = where in the list it is. */
+static void pool_largest(struct mlu_build *b, struct mlu_tensor lists, struct mlu_tensor y,
+                         struct mlu_tensor tap)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlTopKTensor_v3, pool_call_largest,
+                                  MLU_TENSORS(lists, y, tap));
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetTopKTensorWorkspaceSize(b->handle, mlu_desc(s, 0), 1, 2, true,
+                                                        mlu_desc(s, 1), mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetTopKTensorWorkspaceSize, code, size);
+}
+
+/* index = the entry of the lists' indices at tap. With `whole` each channel has indices of its
+ * own: they are images * channels apart. */
+static void pool_index(struct mlu_build *b, const struct pool *p, const struct pool_lists *l,
+                       bool whole, struct mlu_tensor tap, struct mlu_tensor index)
+{
+    int64_t images = p->images * p->channels, n = l->out * l->taps;
+    const int64_t all[] = {images, l->out, l->taps};
+    struct mlu_tensor table = mlu_temporary(b, BP_I32, 3, all);
+    struct mlu_step *s;
+    size_t size = 0;
+    int code;
+
+    if (!whole) {
+        mlu_step_unary(b, FN_cnnlExpand,
+                       mlu_constant(b, BP_I32, 3, (int64_t[]){1, l->out, l->taps}, l->index),
+                       table);
+    } else {
+        int32_t *each = images > POOL_PLACES / n || images * l->places >= INT32_MAX
+                            ? NULL
+                            : malloc((size_t)(images * n) * sizeof *each);
+        if (!each) mlu_refuse(b);
+        for (int64_t i = 0; each && i < images * n; i++)
+            each[i] = (int32_t)(i / n * l->places) + l->index[i % n];
+        if (each) table = mlu_constant(b, BP_I32, 3, all, each);
+        free(each);
+    }
+    s = mlu_step(b, FN_cnnlGather_v2, pool_call_index, MLU_TENSORS(table, tap, index));
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetGatherWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                    mlu_desc(s, 2), 2, &size);
+    mlu_step_reserve(b, s, FN_cnnlGetGatherWorkspaceSize, code, size);
+}
+
+/* How CNNL counts the indices of its own function is not known: the windows are listed, and the
+ * largest of each list is taken. */
+static void pool_with_index(struct mlu_build *b, const struct pool *p, const struct pool_lists *l,
+                            bool whole)
+{
+    const uint32_t dtype = b->prep->in[0]->dtype;
+    int64_t images = p->images * p->channels, n = l->out * l->taps;
+    const int64_t picked[] = {images, l->out, 1};
+    struct mlu_tensor part[2], x, lists, tap = mlu_temporary(b, BP_I32, 3, picked);
+
+    part[0] = mlu_shaped(mlu_in(b, 0), 3, (int64_t[]){images, l->places, 1});
+    part[1] = mlu_temporary(b, dtype, 3, (int64_t[]){images, 1, 1});
+    x = mlu_temporary(b, dtype, 3, (int64_t[]){images, l->places + 1, 1});
+    lists = mlu_temporary(b, dtype, 3, (int64_t[]){images, n, 1});
+    mlu_step_fill(b, dtype == BP_I32 ? INT32_MIN : -INFINITY, mlu_flat(part[1]));
+    mlu_step_concat(b, 2, part, x);
+    mlu_step_select(b, x, mlu_constant(b, BP_I32, 1, &n, l->place), lists);
+    pool_largest(b, mlu_shaped(lists, 3, (int64_t[]){images, l->out, l->taps}),
+                 mlu_shaped(mlu_out(b, 0), 3, picked), tap);
+    pool_index(b, p, l, whole, tap, mlu_shaped(mlu_out(b, 1), 3, picked));
+}
+
+void mlu_build_max_pool_with_index(struct mlu_build *b)
+{
+    const struct bp_max_pool_with_index_attrs *attrs = b->prep->attrs;
+    struct pool p = {.average = true}; /* parts of an adaptive pool stay parts */
+    struct pool_lists lists = {0};
+
+    pool_read(b, b->prep->attrs, b->prep->in[0], b->prep->out[0], &p);
+    if (b->status) return;
+    if (!pool_lists_init(&lists, &p, attrs->column_major != 0)) mlu_refuse(b);
+    else pool_with_index(b, &p, &lists, attrs->whole != 0);
+    pool_lists_finish(&lists);
+}
+
+static int pool_call_equal(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlLogicOp(r->handle, mlu_number(NUM_CNNL_LOGIC_OP_EQ), mlu_desc(s, 0),
+                                     mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
+                                     mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+static int pool_call_share(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlSelectV2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                      mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
+                                      mlu_address(r, s, 2), mlu_work(r, s), s->work, mlu_desc(s, 3),
+                                      mlu_address(r, s, 3));
+}
+
+/* share = dy where the index names the place of a list, else 0. */
+static void pool_share(struct mlu_build *b, struct mlu_tensor index, struct mlu_tensor table,
+                       struct mlu_tensor dy, struct mlu_tensor share)
+{
+    struct mlu_tensor is = mlu_temporary(b, BP_BOOL, 3, share.shape);
+    struct mlu_tensor zero = mlu_temporary(b, dy.dtype, 3, (int64_t[]){1, 1, 1});
+    struct mlu_step *s = mlu_step(b, FN_cnnlLogicOp, pool_call_equal,
+                                  MLU_TENSORS(index, table, is));
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetLogicOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                     mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetLogicOpWorkspaceSize, code, size);
+    mlu_step_fill(b, 0, mlu_flat(zero));
+    s = mlu_step(b, FN_cnnlSelectV2, pool_call_share, MLU_TENSORS(is, dy, zero, share));
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetSelectV2WorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                      mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetSelectV2WorkspaceSize, code, size);
+}
+
+/* dy counts where its window has the place that its index names: the places of all windows are
+ * listed, and get dy or 0. */
+static void pool_back_lists(struct mlu_build *b, const struct pool *p, const struct pool_lists *l)
+{
+    const uint32_t dtype = b->prep->in[0]->dtype;
+    int64_t images = p->images * p->channels, n = l->out * l->taps, behind = l->places + 1;
+    const int64_t lists[] = {images, l->out, l->taps}, picked[] = {images, l->out, 1};
+    const int64_t line[] = {images, n, 1}, all[] = {images, behind, 1};
+    struct mlu_tensor share = mlu_temporary(b, dtype, 3, lists);
+    struct mlu_tensor zeros = mlu_temporary(b, dtype, 3, all);
+    struct mlu_tensor sum = mlu_temporary(b, dtype, 3, all);
+
+    pool_share(b, mlu_shaped(mlu_in(b, 1), 3, picked),
+               mlu_constant(b, BP_I32, 3, (int64_t[]){1, l->out, l->taps}, l->index),
+               mlu_shaped(mlu_in(b, 0), 3, picked), share);
+    mlu_step_fill(b, 0, mlu_flat(zeros));
+    mlu_step_index_add(b, zeros, mlu_constant(b, BP_I32, 1, &n, l->place),
+                       mlu_shaped(share, 3, line), sum);
+    mlu_step_cut(b, sum, mlu_shaped(mlu_out(b, 0), 3, (int64_t[]){images, l->places, 1}),
+                 (struct mlu_cut[]){{0, images, 1}, {0, l->places, 1}, {0, 1, 1}});
+}
+
+void mlu_build_max_pool_grad(struct mlu_build *b)
+{
+    struct pool p = {.average = true}; /* parts of an adaptive pool stay parts */
+    struct pool_lists lists = {0};
+
+    if (!b->prep->in[0]->count) {
+        mlu_step_fill(b, 0, mlu_flat(mlu_out(b, 0)));
+        return;
+    }
+    pool_read(b, b->prep->attrs, b->prep->out[0], b->prep->in[0], &p);
+    if (b->status) return;
+    if (!pool_lists_init(&lists, &p, false)) mlu_refuse(b);
+    else pool_back_lists(b, &p, &lists);
+    pool_lists_finish(&lists);
 }

@@ -108,6 +108,8 @@ static const struct {
     {FN_cnnlBatchNormForwardTraining_v2, FACT_BATCH_NORM_SAVES_INVERSE},
     {FN_cnnlBatchNormForwardTraining_v2, FACT_BATCH_NORM_MOVES_UNBIASED},
     {FN_cnnlBatchNormBackward_v2, FACT_BATCH_NORM_SAVES_INVERSE},
+    {FN_cnnlScatter_v2, FACT_SCATTER_V2_ORDER},
+    {FN_cnnlMSELoss_v2, FACT_MSE_LOSS_V2_ORDER},
     {FN_cnnlActivationForward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlActivationBackward, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlSoftmaxForward, NUM_CNNL_SOFTMAX_MODE_MEDIUM_DIMENSION},
@@ -139,6 +141,19 @@ static const struct {
     {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_BATCHNORM_SPATIAL},
     {FN_cnnlBatchNormForwardTraining_v2, NUM_CNNL_BATCHNORM_OPS_BN},
+    {FN_cnnlScatter_v2, NUM_CNNL_SCATTER},
+    {FN_cnnlScatter_v2, NUM_CNNL_SCATTER_ADD},
+    {FN_cnnlScatter_v2, NUM_CNNL_OP_TENSOR_MUL},
+    {FN_cnnlSmoothL1LossForward_v2, NUM_CNNL_SMOOTHL1LOSS_REDUCTION_MEAN},
+    {FN_cnnlSmoothL1LossForward_v2, NUM_CNNL_SMOOTHL1LOSS_REDUCTION_SUM},
+    {FN_cnnlBceWithLogits_v2, NUM_CNNL_BCE_WITH_LOGITS_MEAN},
+    {FN_cnnlBceWithLogits_v2, NUM_CNNL_BCE_WITH_LOGITS_SUM},
+    {FN_cnnlNlllossForward_v2, NUM_CNNL_REDUCTION_NONE},
+    {FN_cnnlNlllossForward_v2, NUM_CNNL_REDUCTION_MEAN},
+    {FN_cnnlNlllossForward_v2, NUM_CNNL_REDUCTION_SUM},
+    {FN_cnnlNlllossForward_v2, NUM_CNNL_LOGIC_OP_EQ},
+    {FN_cnnlScatterNd_v2, NUM_CNNL_SCATTERND_ADD},
+    {FN_cnnlScatterNd_v2, NUM_CNNL_SCATTERND_UPDATE},
     {FN_cnnlBatchNormBackward_v2, NUM_CNNL_ACTIVATION_IDENTITY},
     {FN_cnnlBatchNormBackward_v2, NUM_CNNL_ACTIVATION_HIGH_PRECISION},
     {FN_cnnlBatchNormBackward_v2, NUM_CNNL_BATCHNORM_SPATIAL},
@@ -177,6 +192,13 @@ static enum bp_status row_lacks(const struct mlu *self, const struct bp_kernel *
                    kernel->name, mlu_cnnl_path(), mlu_cnnl_name(fn));
 }
 
+static bool row_calls(const struct mlu_row *row, enum mlu_fn fn)
+{
+    for (const enum mlu_fn *at = row->also; *at != FN_NONE; at++)
+        if (*at == fn) return true;
+    return row->fn == fn;
+}
+
 static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
 {
     const struct mlu_row *row = &rows[kernel - kernels];
@@ -184,7 +206,7 @@ static enum bp_status rows_usable(void *p, const struct bp_kernel *kernel)
 
     TRY(row_waits(self, kernel, row->number));
     for (size_t i = 0; i < sizeof also / sizeof *also; i++)
-        if (also[i].fn == row->fn) TRY(row_waits(self, kernel, also[i].number));
+        if (row_calls(row, also[i].fn)) TRY(row_waits(self, kernel, also[i].number));
     if ((kernel->types[0] == BP_M(BF16) || kernel->types[1] == BP_M(BF16)) && !rows_have_bf16(self))
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "mlu: row %s: these devices have no bf16",
                        kernel->name);

@@ -24,6 +24,10 @@ void mlu_build_numbered(struct mlu_build *b);
 void mlu_build_ternary(struct mlu_build *b);
 void mlu_build_scaled(struct mlu_build *b);
 void mlu_build_prelu(struct mlu_build *b);
+void mlu_build_masked_fill(struct mlu_build *b);
+void mlu_build_logical_not(struct mlu_build *b);
+void mlu_build_trigon(struct mlu_build *b);
+void mlu_build_bits(struct mlu_build *b);
 
 /* norm.c */
 void mlu_build_layer_norm(struct mlu_build *b);
@@ -50,6 +54,7 @@ void mlu_build_triu(struct mlu_build *b);
 /* slice.c */
 void mlu_build_flip(struct mlu_build *b);
 void mlu_build_strided_slice(struct mlu_build *b);
+void mlu_build_roll(struct mlu_build *b);
 void mlu_build_slice_grad(struct mlu_build *b);
 void mlu_build_pad(struct mlu_build *b);
 
@@ -58,14 +63,50 @@ void mlu_build_gather(struct mlu_build *b);
 void mlu_build_embedding(struct mlu_build *b);
 void mlu_build_embedding_grad(struct mlu_build *b);
 void mlu_build_index_add(struct mlu_build *b);
+void mlu_build_gather_grad(struct mlu_build *b);
 void mlu_build_topk(struct mlu_build *b);
 void mlu_build_sort(struct mlu_build *b);
 void mlu_build_argsort(struct mlu_build *b);
+void mlu_build_argmax(struct mlu_build *b);
+void mlu_build_argmin(struct mlu_build *b);
 void mlu_build_cumsum(struct mlu_build *b);
 void mlu_build_cumprod(struct mlu_build *b);
 
+/* scatter.c */
+void mlu_build_take_along_axis(struct mlu_build *b);
+void mlu_build_take_along_axis_grad(struct mlu_build *b);
+void mlu_build_index_sample(struct mlu_build *b);
+void mlu_build_put_along_axis(struct mlu_build *b);
+void mlu_build_gather_nd(struct mlu_build *b);
+void mlu_build_gather_nd_grad(struct mlu_build *b);
+void mlu_build_scatter(struct mlu_build *b);
+void mlu_build_scatter_nd(struct mlu_build *b);
+void mlu_build_scatter_nd_add(struct mlu_build *b);
+void mlu_build_scatter_nd_update(struct mlu_build *b);
+
+/* resize.c */
+void mlu_build_resize_axis(struct mlu_build *b);
+void mlu_build_resize_axis_grad(struct mlu_build *b);
+
+/* optimizer.c */
+void mlu_build_sgd(struct mlu_build *b);
+void mlu_build_momentum(struct mlu_build *b);
+void mlu_build_adam(struct mlu_build *b);
+void mlu_build_adamw(struct mlu_build *b);
+void mlu_build_adamax(struct mlu_build *b);
+void mlu_build_adagrad(struct mlu_build *b);
+void mlu_build_rmsprop(struct mlu_build *b);
+
+/* loss.c */
+void mlu_build_mse_loss(struct mlu_build *b);
+void mlu_build_smooth_l1_loss(struct mlu_build *b);
+void mlu_build_bce_with_logits(struct mlu_build *b);
+void mlu_build_nll_loss(struct mlu_build *b);
+
 /* pool.c */
 void mlu_build_max_pool(struct mlu_build *b);
+void mlu_build_max_pool_with_index(struct mlu_build *b);
+void mlu_build_max_pool_grad(struct mlu_build *b);
 void mlu_build_avg_pool(struct mlu_build *b);
 void mlu_build_adaptive_avg_pool(struct mlu_build *b);
 void mlu_build_avg_pool_grad(struct mlu_build *b);
@@ -83,7 +124,11 @@ void mlu_build_conv(struct mlu_build *b);
 void mlu_build_conv_grad_input(struct mlu_build *b);
 void mlu_build_conv_grad_weight(struct mlu_build *b);
 
-/* waiting.c */
+/* waiting.c. z = x OP y, which broadcast. */
+void mlu_step_op_tensor(struct mlu_build *b, enum mlu_number number, struct mlu_tensor x,
+                        struct mlu_tensor y, struct mlu_tensor z);
+/* y = x in another dtype; one of the two is f32. Both have one axis. */
+void mlu_step_cast(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y);
 void mlu_build_op_tensor(struct mlu_build *b);
 void mlu_build_softmax(struct mlu_build *b);
 void mlu_build_reduce(struct mlu_build *b);

@@ -268,3 +268,38 @@ void mlu_build_pad(struct mlu_build *b)
     if (cuts) mlu_step_cut(b, x, y, cut);
     else mlu_step_unary(b, FN_cnnlCopy, mlu_flat(x), mlu_flat(y));
 }
+
+/* Shifts the middle one of three axes. */
+static void slice_roll(struct mlu_build *b, struct mlu_tensor x, int64_t shift, struct mlu_tensor y)
+{
+    int64_t n = x.shape[1], extent[2] = {shift, n - shift};
+    struct mlu_tensor part[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct mlu_cut cut[3] = {
+            {0, x.shape[0], 1}, {i ? 0 : n - shift, extent[i], 1}, {0, x.shape[2], 1}};
+        part[i] = mlu_temporary(b, x.dtype, 3, (int64_t[]){x.shape[0], extent[i], x.shape[2]});
+        mlu_step_cut(b, x, part[i], cut);
+    }
+    mlu_step_concat(b, 2, part, y);
+}
+
+void mlu_build_roll(struct mlu_build *b)
+{
+    const struct bp_roll_attrs *attrs = b->prep->attrs;
+    struct mlu_tensor x = mlu_in(b, 0), to = x;
+
+    for (int64_t i = 0; i < attrs->shifts.n; i++) {
+        int64_t axis = attrs->axes.n ? mlu_axis(attrs->axes.at[i], x.rank) : 0, shift;
+        int64_t shape[3] = {1, attrs->axes.n ? 1 : mlu_count(&x), 1};
+        struct mlu_tensor from = to;
+        for (int64_t a = 0; attrs->axes.n && a < x.rank; a++)
+            shape[a < axis ? 0 : a > axis ? 2 : 1] *= x.shape[a];
+        shift = attrs->shifts.at[i] % shape[1];
+        if (shift < 0) shift += shape[1];
+        if (!shift) continue;
+        to = mlu_temporary(b, x.dtype, x.rank, x.shape);
+        slice_roll(b, mlu_shaped(from, 3, shape), shift, mlu_shaped(to, 3, shape));
+    }
+    mlu_step_unary(b, FN_cnnlCopy, mlu_flat(to), mlu_flat(mlu_out(b, 0)));
+}

@@ -20,13 +20,11 @@ static int waiting_call_op_tensor(const struct mlu_run *r, const struct mlu_step
         mlu_address(r, s, 1), mlu_work(r, s), s->work, beta, mlu_desc(s, 2), mlu_address(r, s, 2));
 }
 
-void mlu_build_op_tensor(struct mlu_build *b)
+void mlu_step_op_tensor(struct mlu_build *b, enum mlu_number number, struct mlu_tensor x,
+                        struct mlu_tensor y, struct mlu_tensor z)
 {
     const struct cnnl_calls *cnnl = &mlu_cnnl.call;
-    uint32_t rank = b->prep->out[0]->rank;
-    struct mlu_step *s = mlu_step(
-        b, FN_cnnlOpTensor, waiting_call_op_tensor,
-        MLU_TENSORS(mlu_ranked(mlu_in(b, 0), rank), mlu_ranked(mlu_in(b, 1), rank), mlu_out(b, 0)));
+    struct mlu_step *s = mlu_step(b, FN_cnnlOpTensor, waiting_call_op_tensor, MLU_TENSORS(x, y, z));
     size_t size = 0;
     int code;
 
@@ -34,12 +32,20 @@ void mlu_build_op_tensor(struct mlu_build *b)
                                cnnl->cnnlCreateOpTensorDescriptor(&s->desc)))
         return;
     s->desc_destroy = FN_cnnlDestroyOpTensorDescriptor;
-    code = cnnl->cnnlSetOpTensorDescriptor(s->desc, mlu_number(b->row->number),
-                                           mlu_dtype(s->t[0].dtype), MLU_CNNL_PROPAGATE_NAN);
+    code = cnnl->cnnlSetOpTensorDescriptor(s->desc, mlu_number(number), mlu_dtype(s->t[0].dtype),
+                                           MLU_CNNL_PROPAGATE_NAN);
     if (!mlu_build_check(b, FN_cnnlSetOpTensorDescriptor, code)) return;
     code = cnnl->cnnlGetOpTensorWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
                                               mlu_desc(s, 2), &size);
     mlu_step_reserve(b, s, FN_cnnlGetOpTensorWorkspaceSize, code, size);
+}
+
+void mlu_build_op_tensor(struct mlu_build *b)
+{
+    uint32_t rank = b->prep->out[0]->rank;
+
+    mlu_step_op_tensor(b, b->row->number, mlu_ranked(mlu_in(b, 0), rank),
+                       mlu_ranked(mlu_in(b, 1), rank), mlu_out(b, 0));
 }
 
 /* The tensors: x and y; or y, dy and dx. */
@@ -167,12 +173,19 @@ static enum mlu_number waiting_cast(uint32_t dtype, bool to_float)
     return NUM_NONE;
 }
 
+void mlu_step_cast(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlCastDataType, waiting_call_cast, MLU_TENSORS(x, y));
+    bool widens = y.dtype == BP_F32;
+
+    if (s) s->i[0] = mlu_number(waiting_cast(widens ? x.dtype : y.dtype, widens));
+}
+
 /* CNNL has conversions from and to f32 for all dtypes; others go through f32. The rows have those
  * pairs only of which f32 holds each value exactly, so that nothing is rounded twice. */
 void mlu_build_cast(struct mlu_build *b)
 {
     struct mlu_tensor x = mlu_flat(mlu_in(b, 0)), y = mlu_flat(mlu_out(b, 0)), wide = x;
-    struct mlu_step *s;
 
     if (x.dtype == y.dtype) {
         mlu_step_unary(b, FN_cnnlCopy, x, y);
@@ -180,10 +193,7 @@ void mlu_build_cast(struct mlu_build *b)
     }
     if (x.dtype != BP_F32) {
         wide = y.dtype == BP_F32 ? y : mlu_temporary(b, BP_F32, 1, x.shape);
-        s = mlu_step(b, FN_cnnlCastDataType, waiting_call_cast, MLU_TENSORS(x, wide));
-        if (s) s->i[0] = mlu_number(waiting_cast(x.dtype, true));
+        mlu_step_cast(b, x, wide);
     }
-    if (y.dtype == BP_F32) return;
-    s = mlu_step(b, FN_cnnlCastDataType, waiting_call_cast, MLU_TENSORS(wide, y));
-    if (s) s->i[0] = mlu_number(waiting_cast(y.dtype, false));
+    if (y.dtype != BP_F32) mlu_step_cast(b, wide, y);
 }
