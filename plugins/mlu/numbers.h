@@ -12,7 +12,7 @@
  * tests/mlu/print_numbers.c prints this header with the numbers of an SDK and the facts that
  * it is given:
  *
- *   cc -I plugins/mlu -I $NEUWARE_HOME/include tests/mlu/print_numbers.c -o print
+ *   cc -I $NEUWARE_HOME/include -I plugins/mlu tests/mlu/print_numbers.c -o print
  *   ./print BATCH_NORM_SAVES_INVERSE=1 > numbers.h
  *
  * Sources of the numbers that are filled in: dtypes, layouts and preferences of precision are in

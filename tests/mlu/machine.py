@@ -3,9 +3,9 @@
 """Tests the mlu plugin on the stand-ins for Cambricon's libraries: machines without them, with other versions or a part
 of them, calls that fail, lost devices, and the rows that wait for numbers of the vendor.
 
-    machine.py BP PLUGIN FILLED STEPS STANDINS FEW OLD BASE
-        PLUGIN: the folder of the plugin; FILLED: that of a plugin with all numbers, of another name; STANDINS, FEW, OLD:
-        folders of stand-ins; BASE: that of the library on which they are built
+    machine.py BP PLUGIN FILLED DENIED STEPS STANDINS FEW OLD BASE
+        PLUGIN: the folder of the plugin; FILLED: that of a plugin with all numbers, of another name; DENIED: the same with a
+        fact that does not hold; STANDINS, FEW, OLD: folders of stand-ins; BASE: that of the library on which they are built
 
 Two tests run at once: most of them wait for processes that wait for the stand-ins' pauses.
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-BP, PLUGIN, FILLED, STEPS, STANDINS, FEW, OLD, BASE = sys.argv[1:]
+BP, PLUGIN, FILLED, DENIED, STEPS, STANDINS, FEW, OLD, BASE = sys.argv[1:]
 LIBRARIES = ("cnrt", "cncl", "cnnl")
 tests = []
 
@@ -214,6 +214,15 @@ def rows_wait_for_numbers_that_are_not_confirmed(folder):
         assert f"row mlu_{row}: the number of {number} in cnnl.h is not confirmed: plugins/mlu/numbers.h" in text, text
     assert "row mlu_batch_norm_grad: it is not confirmed that the second statistic" in text, text
     assert "1 / sqrt(variance + eps): BATCH_NORM_SAVES_INVERSE in plugins/mlu/numbers.h" in text, text
+
+
+@test
+def rows_depend_on_facts(folder):
+    """With all numbers, one fact that holds, and one that does not; the others are open."""
+    text = " ".join(bp(environment(folder, plugins=DENIED), "info", "mlu:0")[1].split())
+    assert re.search(r"row mlu_batch_norm_grad: it is not so that [^:]+: BATCH_NORM_SAVES_INVERSE in plugins/mlu/numbers.h", text), text
+    assert re.search(r"row mlu_scatter: it is not confirmed that [^:]+: SCATTER_LAST_WINS in plugins/mlu/numbers.h", text), text
+    assert "row mlu_mse_loss:" not in text and "row mlu_scatter_nd_add:" not in text, text
 
 
 # Operators whose rows wait for numbers that no public source confirms, with the number of their rows.
