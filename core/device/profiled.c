@@ -267,8 +267,8 @@ enum bp_status bp_device_profile_init(struct bp_device *device)
     profile->source.clock = source_read_clock;
     profile->source.flush = source_flush;
     profile->sink = (struct bp_record_sink){sizeof profile->sink, profile, sink_put};
-    profile->listener = (struct bp_range_listener){NULL, device->entry->self,
-                                                   profilers->range_begin, profilers->range_end};
+    profile->listener = (struct bp_range_listener){
+        NULL, device->entry->self, profilers->range_begin, profilers->range_end, profilers->mark};
     device->profile = profile;
     return BP_OK;
 }
@@ -277,7 +277,8 @@ void bp_device_profile_open(struct bp_device *device)
 {
     struct bp_device_profile *profile = device->profile;
 
-    if (profile->listener.begin && !device->index) bp_range_add_listener(&profile->listener);
+    if ((profile->listener.begin || profile->listener.mark) && !device->index)
+        bp_range_add_listener(&profile->listener);
     bp_profile_add_source(&profile->source);
 }
 

@@ -78,13 +78,14 @@ static inline void bp_profile_collect(void)
     if (bp_profile_is_on()) bp_profile_collect_now();
 }
 
-/* A plugin that takes the app's ranges. Functions are called with a lock that adding and removing
- * need. */
+/* A plugin that takes the app's ranges or marks: begin and end, or mark, may be NULL. Functions are
+ * called with a lock that adding and removing need. */
 struct bp_range_listener {
     struct bp_range_listener *next;
     void *self;
     void (*begin)(void *self, const char *name);
     void (*end)(void *self);
+    void (*mark)(void *self, const char *name);
 };
 void bp_range_add_listener(struct bp_range_listener *listener);
 void bp_range_remove_listener(struct bp_range_listener *listener);

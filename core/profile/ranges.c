@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranges.c: records the app's ranges and marks, and passes ranges on to plugins, whose vendors'
- * tools show them. */
+/* ranges.c: records the app's ranges and marks, and passes them on to plugins, whose vendors' tools
+ * show them. */
 #include "profile.h"
 
 #include <stdio.h>
@@ -56,14 +56,20 @@ void bp_ranges_after_fork(void)
     atomic_store(&n_listener, 0);
 }
 
-/* name NULL: a range ends. */
-static void listeners_call(const char *name)
+enum ranges_event {
+    RANGES_BEGIN,
+    RANGES_END,
+    RANGES_MARK
+};
+
+static void listeners_call(enum ranges_event event, const char *name)
 {
     if (!atomic_load_explicit(&n_listener, memory_order_relaxed)) return;
     pthread_rwlock_rdlock(&lock);
     for (struct bp_range_listener *l = listeners; l; l = l->next)
-        if (name) l->begin(l->self, name);
-        else l->end(l->self);
+        if (event == RANGES_BEGIN && l->begin) l->begin(l->self, name);
+        else if (event == RANGES_END && l->end) l->end(l->self);
+        else if (event == RANGES_MARK && l->mark) l->mark(l->self, name);
     pthread_rwlock_unlock(&lock);
 }
 
@@ -89,7 +95,7 @@ void bp_range_begin(const char *name)
     struct ranges *r = ranges_of_thread();
 
     if (!name) name = "";
-    listeners_call(name);
+    listeners_call(RANGES_BEGIN, name);
     if (!r) return;
     if (r->depth < DEPTH) {
         r->at[r->depth].began = bp_profile_begin();
@@ -103,7 +109,7 @@ void bp_range_end(void)
     struct ranges *r = ranges_of_thread();
 
     if (!r || !r->depth) return; /* there was no range */
-    listeners_call(NULL);
+    listeners_call(RANGES_END, NULL);
     if (--r->depth >= DEPTH || !r->at[r->depth].began || !bp_profile_is_on()) return;
     bp_profile_put(&(struct bp_profile_put){.begin = r->at[r->depth].began,
                                             .end = bp_profile_now(),
@@ -115,6 +121,7 @@ void bp_mark(const char *name)
 {
     uint64_t now = bp_profile_begin();
 
+    listeners_call(RANGES_MARK, name ? name : "");
     if (now)
         bp_profile_put(&(struct bp_profile_put){
             .begin = now, .end = now, .text = name, .kind = BP_PROFILE_MARK});

@@ -15,6 +15,7 @@ enum {
     NVTX_CORE = 1
 }; /* the module of the functions below */
 enum {
+    NVTX_MARK = 2,
     NVTX_PUSH = 9,
     NVTX_POP = 11,
     NVTX_FUNCTIONS = 16

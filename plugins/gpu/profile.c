@@ -466,4 +466,5 @@ const struct bp_profilers gpu_profilers = {
     .tag = profile_tag,
     .range_begin = gpu_range_begin,
     .range_end = gpu_range_end,
+    .mark = gpu_mark,
 };

@@ -73,8 +73,9 @@ static inline void gpu_profile_forget(struct gpu_stream *stream)
 }
 #endif
 
-/* profile_ranges.c: the app's ranges, for the vendor's tools. */
+/* profile_ranges.c: the app's ranges and marks, for the vendor's tools. */
 void gpu_range_begin(void *self, const char *name);
 void gpu_range_end(void *self);
+void gpu_mark(void *self, const char *name);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profile_ranges.c: passes the app's ranges to the vendor's tools by NVTX or roctx. Tools on NVIDIA
- * devices name a library in NVTX_INJECTION64_PATH; programs that include NVTX 3 load that library,
- * and so does the plugin. Without it the plugin uses the library of NVTX 2 if the process has
- * loaded it: on its own that library does nothing. */
+/* profile_ranges.c: passes the app's ranges and marks to the vendor's tools by NVTX or roctx. Tools
+ * on NVIDIA devices name a library in NVTX_INJECTION64_PATH; programs that include NVTX 3 load that
+ * library, and so does the plugin. Without it the plugin uses the library of NVTX 2 if the process
+ * has loaded it: on its own that library does nothing. */
 #include "nvtx.h"
 #include "profile.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 
 struct range_calls {
-#define CALL(name, nvtx, roctx, parameters) int(*name) parameters;
+#define CALL(name, nvtx, roctx, result, parameters) result(*name) parameters;
 #include "ranges.def"
 };
 
@@ -22,7 +22,7 @@ static struct {
 
 #ifdef GPU_NVTX
 static const struct kit_symbol nvtx_symbols[] = {
-#define CALL(name, nvtx, roctx, parameters) {#nvtx, true},
+#define CALL(name, nvtx, roctx, result, parameters) {#nvtx, true},
 #include "ranges.def"
 };
 static union {
@@ -64,6 +64,7 @@ static bool nvtx_inject(const struct bp_host *host)
     if (begin && begin(nvtx_tables)) {
         ranges.call.push = (__typeof__(ranges.call.push))injected[NVTX_PUSH];
         ranges.call.pop = (__typeof__(ranges.call.pop))injected[NVTX_POP];
+        ranges.call.mark = (__typeof__(ranges.call.mark))injected[NVTX_MARK];
         return true;
     }
     bp_log(host, BP_LOG_WARN, GPU_NAME ": NVTX_INJECTION64_PATH: %s: %s: its tool sees no ranges",
@@ -89,7 +90,7 @@ static bool nvtx_begin(const struct bp_host *host)
 
 #ifdef GPU_ROCTX
 static const struct kit_symbol roctx_symbols[] = {
-#define CALL(name, nvtx, roctx, parameters) {#roctx, true},
+#define CALL(name, nvtx, roctx, result, parameters) {#roctx, true},
 #include "ranges.def"
 };
 static union {
@@ -141,4 +142,10 @@ void gpu_range_end(void *self)
     (void)self;
     if (atomic_load_explicit(&ranges.tried, memory_order_acquire) && ranges.call.pop)
         ranges.call.pop();
+}
+
+void gpu_mark(void *self, const char *name)
+{
+    if (!atomic_load_explicit(&ranges.tried, memory_order_acquire)) ranges_find(self);
+    if (ranges.call.mark) ranges.call.mark(name);
 }

@@ -129,6 +129,7 @@ static_assert(CUPTI_CUSTOM == (int)CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0 &&
 
 static_assert(NVTX_CALLBACKS == (int)NVTX_ETID_CALLBACKS &&
                   NVTX_CORE == (int)NVTX_CB_MODULE_CORE &&
+                  NVTX_MARK == (int)NVTX_CBID_CORE_MarkA &&
                   NVTX_PUSH == (int)NVTX_CBID_CORE_RangePushA &&
                   NVTX_POP == (int)NVTX_CBID_CORE_RangePop &&
                   NVTX_FUNCTIONS == (int)NVTX_CBID_CORE_SIZE &&

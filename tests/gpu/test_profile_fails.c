@@ -293,6 +293,7 @@ static void ranges_arrive(const void *arg)
     p->range_end(w.self); /* of a range that began before the plugin was loaded */
     p->range_begin(w.self, "outer");
     p->range_begin(w.self, "inner");
+    p->mark(w.self, "point");
     p->range_end(w.self);
     p->range_end(w.self);
     if (tool) *(void **)&text = dlsym(dlopen(tool, RTLD_NOW), "bp_standin_ranges");
@@ -302,18 +303,37 @@ static void ranges_arrive(const void *arg)
     profile_end(&w, driver_path);
 }
 
+/* The first call that reaches the tool may be a mark. */
+static void a_mark_arrives(const void *unused)
+{
+    const char *(*text)(void) = NULL;
+    struct world w;
+
+    (void)unused;
+    setenv("NVTX_INJECTION64_PATH", nvtx_path, 1);
+    fails_begin(&w, &tracers[0]);
+    w.plugin->profiler->mark(w.self, "first");
+    *(void **)&text = dlsym(dlopen(nvtx_path, RTLD_NOW), "bp_standin_ranges");
+    expect(text && !strcmp(text(), "nvtx3!first;"), "marks: %s", text ? text() : "");
+    profile_end(&w, driver_path);
+}
+
 static void run_ranges(void)
 {
-    const struct ranges injected = {nvtx_path, NULL, "nvtx3(outer;nvtx3(inner;););", NULL, false},
-                        loaded = {NULL, nvtx_path, "nvtx2(outer;nvtx2(inner;););", NULL, false},
-                        roctx = {NULL, roctx_path, "roctx(outer;roctx(inner;););", NULL, false},
-                        refused = {nvtx_path, NULL, "nvtx2(outer;nvtx2(inner;););",
+    const struct ranges injected = {nvtx_path, NULL, "nvtx3(outer;nvtx3(inner;nvtx3!point;););",
+                                    NULL, false},
+                        loaded = {NULL, nvtx_path, "nvtx2(outer;nvtx2(inner;nvtx2!point;););", NULL,
+                                  false},
+                        roctx = {NULL, roctx_path, "roctx(outer;roctx(inner;roctx!point;););", NULL,
+                                 false},
+                        refused = {nvtx_path, NULL, "nvtx2(outer;nvtx2(inner;nvtx2!point;););",
                                    "InitializeInjectionNvtx2 answers 0", true},
                         missing = {"nowhere.so", NULL, NULL, "nowhere.so: it cannot be opened",
                                    false},
                         foreign = {driver_path, NULL, NULL, "it has no function", false},
                         none = {NULL, NULL, NULL, NULL, false};
 
+    run_case("ranges: a mark without a range", a_mark_arrives, NULL);
     run_case("ranges: a tool is injected into NVTX 3", ranges_arrive, &injected);
     run_case("ranges: the process has loaded NVTX 2", ranges_arrive, &loaded);
     run_case("ranges: roctx", ranges_arrive, &roctx);

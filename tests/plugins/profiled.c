@@ -3,13 +3,15 @@
  * controls. It makes a record of each call that the core tags: from the tag until its reset, so
  * that the record encloses the call.
  *
- * PROFILED_LACKS is a callback that is missing: start, stop or range_end. */
+ * PROFILED_LACKS is a callback that is missing: start, stop or range_end. With PROFILED_OLD the
+ * table ends before the member mark, as in plugins that were built before it existed. */
 #include "profiled.h"
 
 #include <backplane/plugin.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -180,6 +182,15 @@ static void profiled_range_end(void *self)
     atomic_fetch_add(&profiled.ended, 1);
 }
 
+static void profiled_mark(void *self, const char *name)
+{
+    (void)self;
+    pthread_mutex_lock(&lock);
+    snprintf(profiled.mark, sizeof profiled.mark, "%s", name);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&profiled.marks, 1);
+}
+
 static const char *const kinds[] = {"rest", "work"};
 
 static struct bp_profilers profilers = {
@@ -193,6 +204,7 @@ static struct bp_profilers profilers = {
     .range_end = profiled_range_end,
     .kind = kinds,
     .n_kind = sizeof kinds / sizeof *kinds,
+    .mark = profiled_mark,
 };
 
 static enum bp_status profiled_create(const struct bp_host *from, void **out_self)
@@ -211,6 +223,9 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin = *get();
     create = plugin.create;
     plugin.create = profiled_create;
+#ifdef PROFILED_OLD
+    profilers.size = offsetof(struct bp_profilers, mark); /* as in the headers before marks */
+#endif
 #ifdef PROFILED_LACKS
     profilers.PROFILED_LACKS = NULL;
 #endif

@@ -35,6 +35,8 @@ struct profiled {
                                  thread, or that come while nothing is recorded */
     _Atomic uint64_t begun, ended; /* ranges */
     char range[32];                /* the name of the range that began last */
+    _Atomic uint64_t marks;
+    char mark[32]; /* the name of the last one */
 };
 
 #endif

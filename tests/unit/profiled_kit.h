@@ -35,22 +35,27 @@ static inline void kit_log(void *ctx, uint32_t level, const char *text)
     if (level == BP_LOG_WARN) snprintf(warning, sizeof warning, "%s", text);
 }
 
-static inline struct fixture kit_open(void)
+static inline struct fixture kit_open_plugin(const char *path)
 {
     struct bp_core_options options = {.size = sizeof options, .log = kit_log};
     struct fixture f;
     uint32_t plugin;
-    void *library = dlopen(PROFILED_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
     cr_assert_not_null(library, "%s", dlerror());
     profiled = dlsym(library, "profiled");
     cr_assert_not_null(profiled);
     OK(bp_core_create(&options, &f.core));
-    OK(bp_core_load_path(f.core, PROFILED_PLUGIN, &plugin));
+    OK(bp_core_load_path(f.core, path, &plugin));
     OK(bp_device_create_at(f.core, plugin, 0, &f.device));
     OK(bp_stream_create(f.device, &f.stream));
     f.scope = bp_stream_scope(f.stream);
     return f;
+}
+
+static inline struct fixture kit_open(void)
+{
+    return kit_open_plugin(PROFILED_PLUGIN);
 }
 
 static inline struct bp_profiler *kit_start(void)

@@ -506,6 +506,41 @@ Test(profile_plugin, ranges_reach_the_plugin_at_all_times)
     cr_assert(atomic_load(&profiled->begun) == 3 && atomic_load(&profiled->ended) == 3);
 }
 
+Test(profile_plugin, marks_reach_the_plugin_at_all_times)
+{
+    struct fixture f = kit_open();
+
+    bp_mark("before");
+    cr_assert_str_eq(profiled->mark, "before");
+    struct bp_profiler *profiler = kit_start();
+    bp_mark("meanwhile");
+    cr_assert_str_eq(profiled->mark, "meanwhile");
+    bp_mark(NULL);
+    cr_assert_str_eq(profiled->mark, "");
+    struct bp_profile *p = kit_stop(profiler);
+    bp_profile_destroy(p);
+    cr_assert(atomic_load(&profiled->marks) == 3 && !atomic_load(&profiled->begun));
+    fixture_finish(&f);
+    bp_mark("without a device");
+    cr_assert(atomic_load(&profiled->marks) == 3);
+}
+
+/* The plugin's table ends before the member, whose memory is not the core's to read. */
+Test(profile_plugin, marks_do_not_reach_a_plugin_that_was_built_without_them)
+{
+    char plugin[512];
+
+    snprintf(plugin, sizeof plugin, "%.*s_old.so", (int)strlen(PROFILED_PLUGIN) - 3,
+             PROFILED_PLUGIN);
+    struct fixture f = kit_open_plugin(plugin);
+    bp_range_begin("range");
+    bp_mark("mark");
+    bp_range_end();
+    cr_assert(atomic_load(&profiled->begun) == 1 && atomic_load(&profiled->ended) == 1);
+    cr_assert(!atomic_load(&profiled->marks));
+    fixture_finish(&f);
+}
+
 Test(profile_plugin, a_device_may_come_and_go_while_a_profiler_records)
 {
     struct bp_profiler *profiler = kit_start();

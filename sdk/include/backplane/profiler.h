@@ -22,11 +22,11 @@ extern "C" {
 #define BP_RECORDS(X) \
     X(KERNEL, 1, kernel) \
     X(COPY, 2, copy) \
-    X(MEMORY, 3, memory)     /* memory is filled, allocated or freed by the device */ \
+    X(MEMORY, 3, memory) /* memory is filled, allocated or freed by the device */ \
     X(COLLECTIVE, 4, collective) \
-    X(WAIT, 5, wait)         /* a stream waits for another one, or for an event */ \
-    X(ENGINE, 6, engine)     /* a compiled group of nodes */ \
-    X(REPLAY, 7, replay)     /* recorded work as a whole; its parts may have records too */ \
+    X(WAIT, 5, wait)     /* a stream waits for another one, or for an event */ \
+    X(ENGINE, 6, engine) /* a compiled group of nodes */ \
+    X(REPLAY, 7, replay) /* recorded work as a whole; its parts may have records too */ \
     X(OTHER, 8, other)
 
 enum bp_record_kind {
@@ -37,7 +37,7 @@ enum bp_record_kind {
 };
 
 /* One piece of work on a device. */
-struct bp_record { /* rows */
+struct bp_record {             /* rows */
     uint64_t begin_ns, end_ns; /* times of the plugin's clock, in nanoseconds */
     uint64_t tag;     /* of the call that submitted the work: bp_profilers.tag, or bp_launch.tag and
                          bp_engine_run.tag; 0: unknown */
@@ -91,7 +91,8 @@ struct bp_profilers { /* table */
     /* Called between start and stop on the thread that is about to submit work to the stream, by a
      * launch, a copy, a replay, an engine or a collective call: the records of that work have this
      * tag. Afterwards called with tag 0. Tags of one stream rise. NULL: records have the tags of
-     * bp_launch and bp_engine_run. */
+     * bp_launch and bp_engine_run. A thread that submits work while the recording ends may call it
+     * a moment after stop: the tag then has no effect, and the call must do no harm. */
     void (*tag)(void *self, uint32_t device, void *stream, uint64_t tag);
 
     /* The app's ranges, for the vendor's own tools, on the calling thread; they nest. Called
@@ -102,6 +103,10 @@ struct bp_profilers { /* table */
     /* Words for the plugin's own kinds: a record of kind BP_RECORD_OWN + i is kind[i]. */
     const char *const *kind;
     size_t n_kind;
+
+    /* A mark of the app, for the vendor's own tools, on the calling thread; as range_begin called
+     * whether or not records are being made. NULL: none. */
+    void (*mark)(void *self, const char *name);
 };
 
 #ifdef __cplusplus
