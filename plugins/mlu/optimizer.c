@@ -258,13 +258,17 @@ void mlu_build_adam(struct mlu_build *b)
     optimizer_adam(b, param, grad, ones);
 }
 
-/* The attributes are those of adam. */
+/* The attributes are those of adam. param (1 - lr decay) keeps an infinity, where param - lr decay
+ * param would not. */
 void mlu_build_adamw(struct mlu_build *b)
 {
     const struct optimizer_number shrink = {AT(adam, decay), -1, 0};
     struct mlu_tensor param = optimizer_in(b, 0), less = optimizer_like(b, param);
+    struct mlu_tensor lr = optimizer_in(b, 2), part = optimizer_like(b, lr);
 
-    optimizer_add(b, param, shrink, param, optimizer_in(b, 2), less);
+    optimizer_scale(b, lr, shrink, one, part);
+    mlu_step_fill(b, 0, less);
+    optimizer_add(b, less, one, param, part, less);
     optimizer_adam(b, less, optimizer_in(b, 1), optimizer_one(b));
 }
 

@@ -245,11 +245,27 @@ static int64_t scatter_width(const struct bp_view *index)
     return index->rank ? index->shape[index->rank - 1] : 0;
 }
 
+/* Rows without an index name all of x, or all of its batch. */
+static void scatter_repeat(struct mlu_build *b, int64_t batch)
+{
+    struct mlu_tensor x = mlu_in(b, 0), y = mlu_out(b, 0);
+    int64_t one[3] = {1, 1, 1}, all[3];
+
+    for (int64_t a = 0; a < b->prep->in[0]->rank; a++) one[a < batch ? 0 : 2] *= x.shape[a];
+    memcpy(all, one, sizeof all);
+    all[1] = mlu_count(&y) / (one[0] * one[2]);
+    mlu_step_unary(b, FN_cnnlExpand, mlu_shaped(x, 3, one), mlu_shaped(y, 3, all));
+}
+
 void mlu_build_gather_nd(struct mlu_build *b)
 {
     const struct bp_gather_nd_attrs *attrs = b->prep->attrs;
     struct scatter_rows rows;
 
+    if (!scatter_width(b->prep->in[1])) {
+        scatter_repeat(b, attrs->batch_dims);
+        return;
+    }
     if (!scatter_read(b, b->prep->in[0], mlu_in(b, 1), attrs->batch_dims,
                       scatter_width(b->prep->in[1]), &rows))
         return;
@@ -277,6 +293,30 @@ static void scatter_nd(struct mlu_build *b, enum mlu_number mode, const struct s
     if (s) s->i[0] = mlu_number(mode);
 }
 
+/* Rows without an index name all of y, or all of its batch: y = x and the sum of updates, or the
+ * last of updates. */
+static void scatter_all(struct mlu_build *b, bool adds, int64_t batch, struct mlu_tensor updates,
+                        struct mlu_tensor x, struct mlu_tensor y)
+{
+    int64_t whole[3] = {1, 1, 1}, all[3];
+    int32_t *zeros;
+
+    for (int64_t a = 0; a < b->prep->out[0]->rank; a++) whole[a < batch ? 0 : 2] *= y.shape[a];
+    memcpy(all, whole, sizeof all);
+    all[1] = mlu_count(&updates) / (whole[0] * whole[2]);
+    if (!adds) {
+        updates.offset += (uint64_t)((all[1] - 1) * whole[2]) * mlu_bytes(updates.dtype);
+        mlu_step_unary(b, FN_cnnlCopy, mlu_shaped(updates, 1, whole + 2), mlu_flat(y));
+        return;
+    }
+    zeros = all[1] > PLACES ? NULL : calloc((size_t)all[1] + 1, sizeof *zeros);
+    if (!zeros) mlu_refuse(b);
+    else
+        mlu_step_index_add(b, mlu_shaped(x, 3, whole), mlu_constant(b, BP_I32, 1, all + 1, zeros),
+                           mlu_shaped(updates, 3, all), mlu_shaped(y, 3, whole));
+    free(zeros);
+}
+
 /* Into a copy of x: input 0, index and updates are inputs 1 and 2. */
 static void scatter_into_x(struct mlu_build *b, enum mlu_number mode)
 {
@@ -284,6 +324,8 @@ static void scatter_into_x(struct mlu_build *b, enum mlu_number mode)
     struct scatter_rows rows;
 
     if (!b->prep->in[2]->count) mlu_step_unary(b, FN_cnnlCopy, mlu_flat(x), mlu_flat(y));
+    else if (!scatter_width(b->prep->in[1]))
+        scatter_all(b, mode == NUM_CNNL_SCATTERND_ADD, 0, mlu_in(b, 2), x, y);
     else if (scatter_read(b, b->prep->out[0], mlu_in(b, 1), 0, scatter_width(b->prep->in[1]),
                           &rows))
         scatter_nd(b, mode, &rows, mlu_in(b, 2), x, y);
@@ -308,6 +350,9 @@ static void scatter_into_zeros(struct mlu_build *b, uint32_t index, uint32_t upd
 
     if (!b->prep->in[updates]->count) {
         mlu_step_fill(b, 0, mlu_flat(y));
+    } else if (!scatter_width(at)) {
+        mlu_step_fill(b, 0, mlu_flat(zeros));
+        scatter_all(b, true, batch, mlu_in(b, updates), zeros, y);
     } else if (scatter_read(b, b->prep->out[0], mlu_in(b, index), batch, scatter_width(at),
                             &rows)) {
         mlu_step_fill(b, 0, mlu_flat(zeros));
