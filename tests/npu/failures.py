@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets each call of CANN fail once, and work on the device: messages name the call, and nothing else suffers.
 
-    failures.py BUILD [few]
+    failures.py BUILD [rows] [few]
+
+rows: the calls of rows of many calls alone, and values that are not allowed; else all other calls, and collectives.
 
 few: one failure for each call, in place of two, and every second failure of work and of collectives: sanitizers take long.
 
@@ -19,7 +21,7 @@ import tempfile
 from standin import STEPS, Setting, parse, run, run_tests
 
 setting = Setting(sys.argv[1])
-FEW = sys.argv[2:] == ["few"]
+FEW, OF_ROWS = "few" in sys.argv[2:], "rows" in sys.argv[2:]
 # With events that are waited for while work runs, functions of other arguments, and two devices.
 BUSY = ["add", "record", "query", "other", "add", "record", "wait", "concat", "norm", "sync", "peer", "read"]
 # Without a communicator collectives go through host memory; a failure to destroy one cannot be returned.
@@ -113,7 +115,14 @@ def values_are_bad(step, operator):
     return test
 
 
-def main():
+def of_rows():
+    tests = []
+    for name, n in sorted(calls(DRAWS).items())[::4 if FEW else 1]:
+        tests.append((f"call {max(1, n // 2)} of {name} fails while categories are drawn", fails_once(DRAWS, name, max(1, n // 2), INTERNAL, AFTER + DRAWS)))
+    return tests + [(f"{step} is reported", values_are_bad(step, operator)) for step, operator in BAD_VALUES.items()]
+
+
+def of_all():
     tests, known = [], set()
     for steps in (STEPS, BUSY):
         for name, n in sorted(calls(steps).items()):
@@ -122,14 +131,11 @@ def main():
             for at, code in faults if name not in known else ():
                 tests.append((f"call {at} of {name} fails with {code}", fails_once(steps, name, at, code)))
             known.add(name)
-    for name, n in sorted(calls(DRAWS).items())[::4 if FEW else 1]:
-        tests.append((f"call {max(1, n // 2)} of {name} fails while categories are drawn", fails_once(DRAWS, name, max(1, n // 2), INTERNAL, AFTER + DRAWS)))
-    tests += [(f"{step} is reported", values_are_bad(step, operator)) for step, operator in BAD_VALUES.items()]
     for name, outcome in list(HCCL.items())[::2 if FEW else 1]:
         tests.append((f"the first call of {name} fails", collective_fails_once(name, outcome)))
     for at in (1, 5, 14) if FEW else (1, 2, 5, 9, 14, 20):
         tests.append((f"work {at} fails", work_fails(at)))
-    run_tests(tests)
+    return tests
 
 
-main()
+run_tests(of_rows() if OF_ROWS else of_all())
