@@ -140,7 +140,7 @@ def test_speed(peer, python):
 
 
 def test_kernels(peer):
-    """The kernel cases of the conformance suite through Python: of its quick list, in `test --all` of the whole one. The
+    """The kernel cases of the conformance suite through Python: every second of its quick list, in `test --all` all. The
     program that is preloaded embeds the Python that the build found."""
     if not os.path.exists(os.path.join(peer.build, "tests", "python", "through.so")):
         peer.count.skip(f"peers/{peer.name}/kernels", "libpython (Debian: libpython3-dev) is not installed")
