@@ -112,7 +112,7 @@ Executable compileGraph(const Graph &graph, ArrayRef<program::Program> programs,
 
 namespace {
 
-const char magic[8] = {'s', 't', 'a', 'n', 'd', 'i', 'n', '1'};
+const char magic[8] = {'s', 't', 'a', 'n', 'd', 'i', 'n', '2'};
 
 struct Writer {
     std::ostream &out;
@@ -179,8 +179,9 @@ Operand read_operand(Reader &r, const ExecutableData &data)
     o.shape = vector_of<std::int64_t>(r.text());
     o.runs = vector_of<Run>(r.text());
     for (const Run &run : o.runs)
-        if (run.variable >= data.variable.size() ||
-            (std::uint64_t)run.offset + run.count > data.variable[run.variable].count)
+        if (run.variable >= data.variable.size() || !run.count ||
+            run.offset + (std::uint64_t)run.step * (run.count - 1) >=
+                data.variable[run.variable].count)
             throw poplar_error("deserialize: the data is damaged");
     return o;
 }

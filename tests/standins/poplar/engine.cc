@@ -33,16 +33,30 @@ std::size_t operand_count(const Operand &o)
     return n;
 }
 
+/* Copies elements, each `bytes` large, of two rows with distances in bytes. */
+void elements_copy(char *to, std::size_t to_step, const char *from, std::size_t from_step,
+                   std::size_t bytes, std::size_t count)
+{
+    if (to_step == bytes && from_step == bytes) std::memmove(to, from, bytes * count);
+    else if (bytes == 4)
+        for (std::size_t i = 0; i < count; i++)
+            std::memcpy(to + i * to_step, from + i * from_step, 4);
+    else
+        for (std::size_t i = 0; i < count; i++)
+            std::memcpy(to + i * to_step, from + i * from_step, bytes);
+}
+
 /* The contents of an operand: in place if its elements are in a row, else in `copy`. */
 char *operand_read(EngineData &e, const Operand &o, std::vector<char> &copy)
 {
     std::size_t bytes = base_dtype_size(o.dtype), at = 0;
 
-    if (o.runs.size() == 1) return e.memory[o.runs[0].variable].data() + o.runs[0].offset * bytes;
+    if (o.runs.size() == 1 && o.runs[0].step == 1)
+        return e.memory[o.runs[0].variable].data() + o.runs[0].offset * bytes;
     copy.resize(operand_count(o) * bytes);
     for (const Run &run : o.runs) {
-        std::memcpy(copy.data() + at, e.memory[run.variable].data() + run.offset * bytes,
-                    run.count * bytes);
+        elements_copy(copy.data() + at, bytes, e.memory[run.variable].data() + run.offset * bytes,
+                      run.step * bytes, bytes, run.count);
         at += run.count * bytes;
     }
     return copy.data();
@@ -53,8 +67,8 @@ void operand_write(EngineData &e, const Operand &o, const char *from)
     std::size_t bytes = base_dtype_size(o.dtype), at = 0;
 
     for (const Run &run : o.runs) {
-        std::memmove(e.memory[run.variable].data() + run.offset * bytes, from + at,
-                     run.count * bytes);
+        elements_copy(e.memory[run.variable].data() + run.offset * bytes, run.step * bytes,
+                      from + at, bytes, bytes, run.count);
         at += run.count * bytes;
     }
 }

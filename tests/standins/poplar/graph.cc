@@ -68,6 +68,28 @@ Tensor tensor_pick(const Tensor &from, const std::vector<std::size_t> &shape, F 
     return t;
 }
 
+/* A tensor with axes at other distances. Large ones, such as transposed weights, take most of the
+ * time of this file: a row of the result at a time. */
+Tensor tensor_shuffled(const Tensor &from, const std::vector<std::size_t> &shape,
+                       const std::vector<std::size_t> &step)
+{
+    Tensor t = from;
+    auto list = std::make_shared<std::vector<std::uint32_t>>(standin_count(shape));
+    std::size_t row = shape.empty() ? 1 : shape.back(), by = shape.empty() ? 0 : step.back();
+
+    for (std::size_t i = 0; i < list->size(); i += row) {
+        std::size_t place = 0, left = i / row;
+        for (std::size_t k = shape.size(); k-- > 1;) {
+            place += left % shape[k - 1] * step[k - 1];
+            left /= shape[k - 1];
+        }
+        for (std::size_t k = 0; k < row; k++) (*list)[i + k] = from.at(place + k * by);
+    }
+    t.extents = shape;
+    t.list = list;
+    return t;
+}
+
 std::vector<std::size_t> tensor_strides(const std::vector<std::size_t> &shape)
 {
     std::vector<std::size_t> stride(shape.size(), 1);
@@ -117,25 +139,57 @@ std::size_t standin_variable(const GraphData &graph, std::uint32_t element)
     return (std::size_t)(it - graph.variable.begin()) - 1;
 }
 
-Operand standin_operand(const Tensor &t)
+namespace {
+
+/* The longest run from place i on. The variable of the run before is likely the same. */
+Run run_from(const Tensor &t, std::size_t i, std::uint32_t variable, bool is_row)
 {
-    Operand o;
+    const std::vector<Variable> &all = t.graph->variable;
+    std::uint32_t e = t.at(i), first = all[variable].first;
+    std::size_t n = t.numElements();
+    Run run;
+
+    if (e < first || e - first >= all[variable].count)
+        variable = (std::uint32_t)standin_variable(*t.graph, e);
+    first = all[variable].first;
+    run = {variable, e - first, 1, 1};
+    if (!t.list) {
+        run.count = (std::uint32_t)std::min<std::size_t>(n - i, all[variable].count - run.offset);
+        return run;
+    }
+    if (!is_row && i + 1 < n && t.at(i + 1) >= e) run.step = t.at(i + 1) - e;
+    while (i + run.count < n && t.at(i + run.count) == e + (std::uint64_t)run.step * run.count &&
+           t.at(i + run.count) - first < all[variable].count)
+        run.count++;
+    return run;
+}
+
+std::vector<Run> runs_of(const Tensor &t, bool are_rows)
+{
+    std::vector<Run> runs;
     std::size_t n = t.numElements();
 
     if (!t.valid()) throw poplar_error("a tensor that is not of a graph");
+    for (std::size_t i = 0; i < n; i += runs.back().count)
+        runs.push_back(run_from(t, i, runs.empty() ? 0 : runs.back().variable, are_rows));
+    return runs;
+}
+
+} // namespace
+
+Operand standin_operand(const Tensor &t)
+{
+    Operand o;
+
+    o.runs = runs_of(t, false);
     o.dtype = standin_dtype(t.type);
     o.shape.assign(t.extents.begin(), t.extents.end());
-    for (std::size_t i = 0; i < n;) {
-        std::uint32_t e = t.at(i), count = 1;
-        std::size_t v = standin_variable(*t.graph, e);
-        std::uint32_t room = t.graph->variable[v].first + t.graph->variable[v].count - e;
-        if (!t.list) count = (std::uint32_t)std::min<std::size_t>(n - i, room);
-        else
-            while (count < room && i + count < n && t.at(i + count) == e + count) count++;
-        o.runs.push_back({(std::uint32_t)v, e - t.graph->variable[v].first, count});
-        i += count;
-    }
     return o;
+}
+
+std::vector<Run> standin_rows(const Tensor &t)
+{
+    return runs_of(t, true);
 }
 
 /* ---- tensors ---- */
@@ -173,11 +227,7 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned> &permutation) const
         shape[k] = extents[permutation[k]];
         step[k] = stride[permutation[k]];
     }
-    return tensor_pick(*this, shape, [&](const std::vector<std::size_t> &at) {
-        std::size_t place = 0;
-        for (std::size_t k = 0; k < at.size(); k++) place += at[k] * step[k];
-        return place;
-    });
+    return tensor_shuffled(*this, shape, step);
 }
 
 namespace {
@@ -362,7 +412,7 @@ void Graph::setTileMapping(const Tensor &tensor, unsigned tile)
     if (tile >= data->target.tiles)
         throw poplar_error("setTileMapping: tile " + std::to_string(tile) + " of " +
                            std::to_string(data->target.tiles));
-    for (const Run &run : standin_operand(tensor).runs)
+    for (const Run &run : standin_rows(tensor))
         variable_map(data->variable[run.variable], run.offset, run.offset + run.count, tile);
 }
 
@@ -476,7 +526,7 @@ void poputil::mapTensorLinearly(poplar::Graph &graph, const poplar::Tensor &t)
     poplar::Tensor flat = t.flatten();
 
     if (t.graph != graph.data) throw poplibs_error("mapTensorLinearly: a tensor of another graph");
-    for (const poplar::Run &run : poplar::standin_operand(flat).runs) {
+    for (const poplar::Run &run : poplar::standin_rows(flat)) {
         poplar::Variable &v = graph.data->variable[run.variable];
         std::uint32_t end = run.offset + run.count;
         std::uint32_t size = (std::uint32_t)grain;

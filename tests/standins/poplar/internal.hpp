@@ -41,9 +41,9 @@ struct GraphData {
     std::uint32_t next = 0;
 };
 
-/* Elements of one variable in a row. */
+/* Elements of one variable at equal distances: the first one, their number, the distance. */
 struct Run {
-    std::uint32_t variable, offset, count;
+    std::uint32_t variable, offset, count, step;
 };
 
 struct Operand {
@@ -110,6 +110,8 @@ void standin_call(const char *name);
 std::uint32_t standin_dtype(const Type &type); /* enum bp_dtype */
 std::size_t standin_bytes(const Type &type);
 Operand standin_operand(const Tensor &tensor);
+/* The elements of a tensor as rows of neighbours: runs of distance 1. */
+std::vector<Run> standin_rows(const Tensor &tensor);
 std::size_t standin_count(const std::vector<std::size_t> &shape);
 /* The variable of an element. */
 std::size_t standin_variable(const GraphData &graph, std::uint32_t element);
