@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     static const char *const present[] = {"cnrtMemcpyAsync_V3", "cnrtQueueCreate", "cnrtFree"};
     static const char *const new[] = {"cnrtGetLibVersion", "cnrtQueueCreate", "cnrtNotifierCreate",
                                       "cnrtQueueSync"};
-    static const char *const unknown[] = {"cnnlSoftplusForward", "cnnlGather_v2", "cnnlOneHot",
+    static const char *const unknown[] = {"cnnlSoftplusForward", "cnnlArange_v2", "cnnlOneHot",
                                           "cnnlNumTrue",         "cnnlWhere_v2",  "cnnlRoll",
                                           "cnnlClip_v3"};
 
