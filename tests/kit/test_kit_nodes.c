@@ -39,8 +39,10 @@ static int checked_as_user(const char *nodes, const char *expected)
 {
     char text[KIT_ADVICE_SIZE] = "not changed";
     int state = 0;
-    pid_t child = fork();
+    pid_t child;
 
+    fflush(stdout); /* ThreadSanitizer's _exit writes what the child has of it */
+    child = fork();
     if (child == 0) {
         if (geteuid() == 0 && setuid(USER)) _exit(3);
         if (kit_nodes_advice("mydev", nodes, text) != (expected != NULL)) _exit(1);

@@ -269,13 +269,20 @@ def a_device_that_fails():
     expect("crash" in page.text["Failures"] and "measured nothing" in page.text["Speed"], f"{page.text['Speed']}")
 
 
+def sanitizer_flags():
+    """The flags that give a plugin the sanitizer of this build: the core loads no other."""
+    with open(os.path.join(BUILD, "meson-info", "intro-buildoptions.json"), encoding="utf-8") as f:
+        value = next(option["value"] for option in json.load(f) if option["name"] == "b_sanitize")
+    return [] if value == "none" else [f"-fsanitize={value}"]
+
+
 @test
 def a_device_without_kernels():
     """A new plugin that has an engine and no kernels: its operators, and the rows of the benchmark that it can compute."""
     folder = os.path.join(WORK, "graphdev")
     shutil.rmtree(folder, ignore_errors=True)
     expect_status(bp("new-plugin", "graphdev", "--graph-only", "--output", folder), 0)
-    subprocess.run(["sh", "build.sh", "-O1", "-I", f"{ROOT}/sdk/include", "-I", f"{BUILD}/sdk/include"], cwd=folder, check=True,
+    subprocess.run(["sh", "build.sh", "-O1", *sanitizer_flags(), "-I", f"{ROOT}/sdk/include", "-I", f"{BUILD}/sdk/include"], cwd=folder, check=True,
                    capture_output=True)
     page = report(f"{folder}/bp_graphdev.so", None, None, "--cpu-bench", write("cpu.json", bench(device="cpu:0")), "--filter",
                   "kernel/add/f32/*", "--filter", "kernel/softmax*", "--filter", "plugin/*", path="/nonexistent", plugins="none")
