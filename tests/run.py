@@ -170,6 +170,7 @@ class Run:
             env.setdefault("HWLOC_SYNTHETIC", f"[numa(memory={memory})] pu:{os.cpu_count()}")
         env.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin take the processors from other tests
         env.update(self.driver())
+        env.pop("POCL_EXTRA_BUILD_FLAGS", None)  # set below, and then by a run for those that it starts
         if self.full and kind == "normal":
             env["LARGE_TESTS"] = "1"  # tests that take gigabytes, where these are free
         elif kind == "normal":  # PoCL optimises kernels longer than all cases run, and leaks these flags

@@ -113,6 +113,20 @@ def no_step_is_lost_beside():
     return beside == ["only-conform", "only-sanitized"] and wanted <= titles
 
 
+def a_run_beside_has_no_flags_of_the_caller():
+    """PoCL leaks the flags of ./dev test's normal steps, which LeakSanitizer reports."""
+    with tempfile.TemporaryDirectory() as folder:
+        normal = run.Run(os.path.join(folder, "build"), run.Count([])).env("normal")
+        before = dict(os.environ)
+        try:
+            os.environ.update(normal)
+            beside = run.Run(os.path.join(folder, "build"), run.Count([]))
+            return "POCL_EXTRA_BUILD_FLAGS" in normal and "POCL_EXTRA_BUILD_FLAGS" not in beside.env("asan")
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
 def a_slow_step_is_named():
     r, text = run.Run("/nowhere", run.Count([])), io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -197,6 +211,7 @@ CHECKS = {
     "a step without a budget is a failure": a_step_without_a_budget_fails,
     "the budgets fit 25 minutes": the_budgets_fit_the_run,
     "no step is lost beside": no_step_is_lost_beside,
+    "a run beside has no flags of the caller": a_run_beside_has_no_flags_of_the_caller,
     "a step over its budget is named": a_slow_step_is_named,
     "three names with dates and causes are a good list": lambda: listed(*GOOD)[1] == [] and len(listed(*GOOD)[0]) == 3,
     "a fourth name is refused": lambda: refused("4 names", *GOOD, "gpu/calls 2026-05-31: unknown"),
