@@ -189,6 +189,12 @@ struct mlu_row {
 };
 
 /* steps.c: steps that several rows need. */
+/* z = whether x and y are equal. */
+void mlu_step_equal(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                    struct mlu_tensor z);
+/* z = x where `which` is true, else y. */
+void mlu_step_where(struct mlu_build *b, struct mlu_tensor which, struct mlu_tensor x,
+                    struct mlu_tensor y, struct mlu_tensor z);
 void mlu_step_unary(struct mlu_build *b, enum mlu_fn fn, struct mlu_tensor x, struct mlu_tensor y);
 void mlu_step_fill(struct mlu_build *b, double value, struct mlu_tensor y);
 /* The same with the value of the attribute at this offset, which may change with each launch. */

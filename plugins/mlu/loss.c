@@ -104,21 +104,6 @@ void mlu_build_bce_with_logits(struct mlu_build *b)
     mlu_step_reserve(b, s, b->row->size_fn, code, size);
 }
 
-static int loss_call_equal(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlLogicOp(r->handle, mlu_number(NUM_CNNL_LOGIC_OP_EQ), mlu_desc(s, 0),
-                                     mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
-                                     mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
-}
-
-static int loss_call_select(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlSelectV2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
-                                      mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
-                                      mlu_address(r, s, 2), mlu_work(r, s), s->work, mlu_desc(s, 3),
-                                      mlu_address(r, s, 3));
-}
-
 /* Checks labels: those that are ignored pass as label 0. */
 static void loss_guard(struct mlu_build *b, struct mlu_tensor label, int64_t ignored, int64_t n)
 {
@@ -127,22 +112,11 @@ static void loss_guard(struct mlu_build *b, struct mlu_tensor label, int64_t ign
     struct mlu_tensor zero = mlu_temporary(b, BP_I32, 1, &once);
     struct mlu_tensor is = mlu_temporary(b, BP_BOOL, 1, label.shape);
     struct mlu_tensor counts = mlu_temporary(b, BP_I32, 1, label.shape);
-    struct mlu_step *s;
-    size_t size = 0;
-    int code;
 
     mlu_step_fill(b, (double)ignored, number);
     mlu_step_fill(b, 0, zero);
-    s = mlu_step(b, FN_cnnlLogicOp, loss_call_equal, MLU_TENSORS(label, number, is));
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetLogicOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
-                                                     mlu_desc(s, 2), &size);
-    mlu_step_reserve(b, s, FN_cnnlGetLogicOpWorkspaceSize, code, size);
-    s = mlu_step(b, FN_cnnlSelectV2, loss_call_select, MLU_TENSORS(is, zero, label, counts));
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetSelectV2WorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
-                                                      mlu_desc(s, 2), &size);
-    mlu_step_reserve(b, s, FN_cnnlGetSelectV2WorkspaceSize, code, size);
+    mlu_step_equal(b, label, number, is);
+    mlu_step_where(b, is, zero, label, counts);
     mlu_guard(b, counts, n, false);
 }
 

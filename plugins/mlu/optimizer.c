@@ -95,14 +95,6 @@ static int optimizer_call_larger(const struct mlu_run *r, const struct mlu_step 
                                      mlu_address(r, s, 2), mlu_work(r, s), s->work);
 }
 
-static int optimizer_call_select(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlSelectV2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
-                                      mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
-                                      mlu_address(r, s, 2), mlu_work(r, s), s->work, mlu_desc(s, 3),
-                                      mlu_address(r, s, 3));
-}
-
 /* z = the larger of x and y; y where one is NaN. */
 static void optimizer_larger(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
                              struct mlu_tensor z)
@@ -118,11 +110,7 @@ static void optimizer_larger(struct mlu_build *b, struct mlu_tensor x, struct ml
     code = mlu_cnnl.call.cnnlGetMaximumWorkspaceSize(b->handle, mlu_desc(s, 2), &size);
     mlu_step_reserve(b, s, FN_cnnlGetMaximumWorkspaceSize, code, size);
     mlu_step_unary(b, FN_cnnlIsNan, larger, is_nan);
-    s = mlu_step(b, FN_cnnlSelectV2, optimizer_call_select, MLU_TENSORS(is_nan, y, larger, z));
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetSelectV2WorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
-                                                      mlu_desc(s, 2), &size);
-    mlu_step_reserve(b, s, FN_cnnlGetSelectV2WorkspaceSize, code, size);
+    mlu_step_where(b, is_nan, y, larger, z);
 }
 
 #define AT(op, name) offsetof(struct bp_##op##_attrs, name)

@@ -643,42 +643,16 @@ void mlu_build_max_pool_with_index(struct mlu_build *b)
     pool_lists_finish(&lists);
 }
 
-static int pool_call_equal(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlLogicOp(r->handle, mlu_number(NUM_CNNL_LOGIC_OP_EQ), mlu_desc(s, 0),
-                                     mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
-                                     mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
-}
-
-static int pool_call_share(const struct mlu_run *r, const struct mlu_step *s)
-{
-    return mlu_cnnl.call.cnnlSelectV2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
-                                      mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
-                                      mlu_address(r, s, 2), mlu_work(r, s), s->work, mlu_desc(s, 3),
-                                      mlu_address(r, s, 3));
-}
-
 /* share = dy where the index names the place of a list, else 0. */
 static void pool_share(struct mlu_build *b, struct mlu_tensor index, struct mlu_tensor table,
                        struct mlu_tensor dy, struct mlu_tensor share)
 {
     struct mlu_tensor is = mlu_temporary(b, BP_BOOL, 3, share.shape);
     struct mlu_tensor zero = mlu_temporary(b, dy.dtype, 3, (int64_t[]){1, 1, 1});
-    struct mlu_step *s = mlu_step(b, FN_cnnlLogicOp, pool_call_equal,
-                                  MLU_TENSORS(index, table, is));
-    size_t size = 0;
-    int code;
 
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetLogicOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
-                                                     mlu_desc(s, 2), &size);
-    mlu_step_reserve(b, s, FN_cnnlGetLogicOpWorkspaceSize, code, size);
+    mlu_step_equal(b, index, table, is);
     mlu_step_fill(b, 0, mlu_flat(zero));
-    s = mlu_step(b, FN_cnnlSelectV2, pool_call_share, MLU_TENSORS(is, dy, zero, share));
-    if (!s) return;
-    code = mlu_cnnl.call.cnnlGetSelectV2WorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
-                                                      mlu_desc(s, 2), &size);
-    mlu_step_reserve(b, s, FN_cnnlGetSelectV2WorkspaceSize, code, size);
+    mlu_step_where(b, is, dy, zero, share);
 }
 
 /* dy counts where its window has the place that its index names: the places of all windows are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* steps.c: has the calls of CNNL that several rows need; see cnnl.h. */
-#include "cnnl.h"
+#include "rows.h"
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -74,6 +74,47 @@ void mlu_step_divide(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor
     code = mlu_cnnl.call.cnnlGetDivWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
                                                  mlu_desc(s, 2), &size);
     mlu_step_reserve(b, s, FN_cnnlGetDivWorkspaceSize, code, size);
+}
+
+static int step_call_equal(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlLogicOp(r->handle, mlu_number(NUM_CNNL_LOGIC_OP_EQ), mlu_desc(s, 0),
+                                     mlu_address(r, s, 0), mlu_desc(s, 1), mlu_address(r, s, 1),
+                                     mlu_work(r, s), s->work, mlu_desc(s, 2), mlu_address(r, s, 2));
+}
+
+void mlu_step_equal(struct mlu_build *b, struct mlu_tensor x, struct mlu_tensor y,
+                    struct mlu_tensor z)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlLogicOp, step_call_equal, MLU_TENSORS(x, y, z));
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetLogicOpWorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                     mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetLogicOpWorkspaceSize, code, size);
+}
+
+static int step_call_where(const struct mlu_run *r, const struct mlu_step *s)
+{
+    return mlu_cnnl.call.cnnlSelectV2(r->handle, mlu_desc(s, 0), mlu_address(r, s, 0),
+                                      mlu_desc(s, 1), mlu_address(r, s, 1), mlu_desc(s, 2),
+                                      mlu_address(r, s, 2), mlu_work(r, s), s->work, mlu_desc(s, 3),
+                                      mlu_address(r, s, 3));
+}
+
+void mlu_step_where(struct mlu_build *b, struct mlu_tensor which, struct mlu_tensor x,
+                    struct mlu_tensor y, struct mlu_tensor z)
+{
+    struct mlu_step *s = mlu_step(b, FN_cnnlSelectV2, step_call_where, MLU_TENSORS(which, x, y, z));
+    size_t size = 0;
+    int code;
+
+    if (!s) return;
+    code = mlu_cnnl.call.cnnlGetSelectV2WorkspaceSize(b->handle, mlu_desc(s, 0), mlu_desc(s, 1),
+                                                      mlu_desc(s, 2), &size);
+    mlu_step_reserve(b, s, FN_cnnlGetSelectV2WorkspaceSize, code, size);
 }
 
 static int step_call_clip(const struct mlu_run *r, const struct mlu_step *s)
